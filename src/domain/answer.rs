@@ -1,0 +1,87 @@
+//! An answer as the ledger keeps it, and its encoding.
+//!
+//! Promises: what [`Kept::decode`] returns is what [`Kept::encode`] was given, byte for byte; only headers on the
+//! allow-list are ever kept.
+//!
+//! The encoding is one line of JSON (what kind of answer, status, headers), a line feed, then the body's bytes as
+//! they are. Bodies are never re-encoded, so a replay is exact.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The response headers that may be kept and replayed. Everything else (cookies, challenges, lengths, encodings,
+/// anything that belongs to one connection) is dropped.
+pub const KEPT_HEADERS: [&str; 8] = [
+    "content-type",
+    "content-language",
+    "content-location",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+    "preference-applied",
+];
+
+/// What the body of a kept answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The `result` member of a JSON-RPC response.
+    Result,
+    /// The `error` member of a JSON-RPC response.
+    Error,
+}
+
+/// An answer to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What the body is.
+    pub kind: Kind,
+    /// The upstream's HTTP status.
+    pub status: u16,
+    /// Allow-listed headers, in their order.
+    pub headers: Vec<(String, String)>,
+    /// The bytes that the first client got.
+    pub body: Bytes,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    kind: Kind,
+    status: u16,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(String, String)>,
+}
+
+/// Why stored bytes are not an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the stored answer is not in a form that this version knows")]
+pub struct NotAnAnswer;
+
+impl Kept {
+    /// The bytes for the column `response`.
+    pub fn encode(&self) -> Bytes {
+        let head = Head { kind: self.kind, status: self.status, headers: self.headers.clone() };
+        let mut bytes = serde_json::to_vec(&head).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes.extend_from_slice(&self.body);
+        Bytes::from(bytes)
+    }
+
+    /// The answer that the column holds.
+    pub fn decode(column: &Bytes) -> Result<Self, NotAnAnswer> {
+        let end = column.iter().position(|byte| *byte == b'\n').ok_or(NotAnAnswer)?;
+        let head: Head = serde_json::from_slice(&column.slice(..end)).map_err(|_| NotAnAnswer)?;
+        Ok(Self {
+            kind: head.kind,
+            status: head.status,
+            headers: head.headers,
+            body: column.slice(end + 1..),
+        })
+    }
+}
+
+/// Whether a response header may be kept.
+pub fn is_kept_header(name: &str) -> bool {
+    KEPT_HEADERS.iter().any(|kept| kept.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,18 @@
+//! The ledger of claims: who may run a call, and what came of it. **The only place that decides this.**
+//!
+//! Promises: within one retention window the upstream is called at most once for one claim, unless the earlier
+//! attempt certainly did not run, or the operation says that the backend itself honours the key. A claim whose
+//! earlier attempt may have run never becomes failed.
+//!
+//! Absent on purpose: clocks, storage, transport. [`admit`], [`settle`], [`renew`] and [`resolve`] take the row as it
+//! stands and say what to write; the store only inserts if absent, reads, and compares-and-swaps.
+
+mod admit;
+mod claim;
+mod settle;
+
+pub use admit::{Admission, Ask, AskedRound, Conflict, Downstream, Terms, admit};
+pub use claim::{Claim, ClaimId, Draft, Expect, Expects, Round, RoundId, Status};
+pub use settle::{
+    Attempt, AttemptKind, Came, Held, Resolution, ResolveFault, Settling, renew, resolve, settle,
+};

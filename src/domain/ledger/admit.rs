@@ -1,0 +1,228 @@
+//! What a call meets at the gate.
+//!
+//! Promises: a pure function of the row, the call and the store's now; every path through it is one row of the table
+//! in [`admit`]'s documentation.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::claim::{Claim, Draft, Expect, Round, RoundId, Status};
+use super::settle::{Attempt, AttemptKind};
+use crate::domain::audit::Facts;
+use crate::domain::time::{Timestamp, When};
+
+/// What the backend makes of a forwarded key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Downstream {
+    /// It ignores it, or nobody knows: an unknown outcome stays unknown.
+    Unsafe,
+    /// It honours it for this long after the first time it saw it.
+    Idempotent {
+        /// `downstream_retention`.
+        retention: Duration,
+    },
+}
+
+/// The policy's terms for one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a settled claim is remembered.
+    pub ttl: Duration,
+    /// How long an attempt owns its claim without renewing it.
+    pub lease: Duration,
+    /// How long one attempt may take upstream, whole.
+    pub upstream_timeout: Duration,
+    /// What the backend makes of a forwarded key.
+    pub downstream: Downstream,
+    /// Whether any user of the tenant may present the key.
+    pub shared_within_tenant: bool,
+}
+
+/// The round that a call brings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedRound {
+    /// Hash of its `inputResponses` and `requestState`.
+    pub id: RoundId,
+    /// Hash of its `requestState`; empty where it has none.
+    pub state: String,
+    /// Whether it brings inputs.
+    pub inputs: bool,
+}
+
+/// A call that wants to run.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The fingerprint to write; tagged with the id of the secret that signs.
+    pub args_hash: String,
+    /// The fingerprints under every accepted secret, the signing one too.
+    pub accepted_hashes: Vec<String>,
+    /// Which round of the call this is.
+    pub round: AskedRound,
+    /// A new random id, for the attempt if there is to be one.
+    pub attempt_id: Uuid,
+    /// What the attempt's audit row needs; its `user_id` is the caller.
+    pub facts: Facts,
+}
+
+/// Why a key cannot be used for this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Other arguments.
+    OtherArguments,
+    /// Another user of the tenant.
+    OtherUser,
+}
+
+/// What a call meets.
+#[derive(Clone, Debug)]
+pub enum Admission {
+    /// It may run once this write is committed.
+    Run {
+        /// What must stand there.
+        expect: Expect,
+        /// What shall stand there.
+        draft: Box<Draft>,
+        /// The proof of ownership.
+        attempt: Attempt,
+    },
+    /// The owner is gone: write this (with the dead attempt's row, `abandoned`), then ask again.
+    Abandon {
+        /// What must stand there.
+        expect: Expect,
+        /// What shall stand there.
+        draft: Box<Draft>,
+    },
+    /// The first answer again: `response` is on the row; none means that it was not kept.
+    Replay,
+    /// The key is taken.
+    Conflict(Conflict),
+    /// The first attempt is running.
+    InFlight {
+        /// How long its lease still holds.
+        lease_left: Duration,
+    },
+    /// The first attempt may have run.
+    Unknown {
+        /// How long until a retry would take over, where the backend honours the key.
+        take_over_in: Option<Duration>,
+    },
+}
+
+/// Decides what a call meets.
+///
+/// | row | same fingerprint, same user | other |
+/// |---|---|---|
+/// | none, expired | run | run |
+/// | failed | run | conflict by fingerprint; another user runs |
+/// | in flight, lease alive | in flight | conflict |
+/// | in flight, lease lapsed | abandon, then as unknown | conflict |
+/// | awaiting input | replay its round, or continue it | conflict |
+/// | completed | replay | conflict |
+/// | unknown | unknown, or take over where downstream is idempotent | conflict |
+pub fn admit(seen: Option<&Claim>, ask: &Ask, now: Timestamp, terms: &Terms) -> Admission {
+    let Some(row) = seen else {
+        return first(Expect::Absent, ask, terms);
+    };
+    let expect = Expect::Revision(row.revision);
+    if row.is_expired(now) {
+        return first(expect, ask, terms);
+    }
+    // Before the arguments: whether they agree with another user's is nobody's business.
+    let bound_to_user = row.status != Status::Failed && !terms.shared_within_tenant;
+    if bound_to_user && row.user != ask.facts.user_id {
+        return Admission::Conflict(Conflict::OtherUser);
+    }
+    if !ask.accepted_hashes.contains(&row.args_hash) {
+        return Admission::Conflict(Conflict::OtherArguments);
+    }
+    match row.status {
+        Status::Failed => first(expect, ask, terms),
+        Status::Completed => Admission::Replay,
+        Status::AwaitingInput => next_round(row, ask, terms),
+        Status::InFlight if !is_of_round(row, ask) => Admission::Conflict(Conflict::OtherArguments),
+        Status::InFlight => match row.lease_until {
+            Some(until) if now < until => Admission::InFlight { lease_left: until.since(now) },
+            _ => Admission::Abandon { expect, draft: Box::new(abandoned(row)) },
+        },
+        Status::Unknown => after_unknown(row, ask, now, terms),
+    }
+}
+
+/// A new claim, or an old name claimed anew: nothing of the old row stays.
+fn first(expect: Expect, ask: &Ask, terms: &Terms) -> Admission {
+    run(expect, ask, terms, AttemptKind::First, None, When::NOW)
+}
+
+fn next_round(row: &Claim, ask: &Ask, terms: &Terms) -> Admission {
+    if ask.round.id == row.round.id || ask.round.id.is_first() {
+        return Admission::Replay;
+    }
+    let continues = row
+        .round
+        .expects
+        .as_ref()
+        .is_some_and(|expects| expects.state == ask.round.state && (ask.round.inputs || !expects.inputs));
+    if !continues {
+        return Admission::Conflict(Conflict::OtherArguments);
+    }
+    let kind = AttemptKind::Continuation { round: row.round.clone(), response: row.response.clone() };
+    run(Expect::Revision(row.revision), ask, terms, kind, Some(row.created_at), row.first_sent_at.into())
+}
+
+/// While a round runs, its own retry and a retry of the first round (an earlier request of the same client, still
+/// on its way) find it in flight. Any other round brings other inputs.
+fn is_of_round(row: &Claim, ask: &Ask) -> bool {
+    ask.round.id == row.round.id || ask.round.id.is_first()
+}
+
+fn after_unknown(row: &Claim, ask: &Ask, now: Timestamp, terms: &Terms) -> Admission {
+    let Downstream::Idempotent { retention } = terms.downstream else {
+        return Admission::Unknown { take_over_in: None };
+    };
+    // Only the round that may have run may run again, and only while the backend still knows the key.
+    let remembered_until = row.first_sent_at.map(|sent| sent.plus(retention));
+    let (Some(remembered_until), Some(quiet_from)) = (remembered_until, row.attempt_until) else {
+        return Admission::Unknown { take_over_in: None };
+    };
+    if ask.round.id != row.round.id || now.max(quiet_from) >= remembered_until {
+        return Admission::Unknown { take_over_in: None };
+    }
+    // A reset does not prove that the backend stopped: its whole timeout must have passed.
+    if now < quiet_from {
+        return Admission::Unknown { take_over_in: Some(quiet_from.since(now)) };
+    }
+    let expect = Expect::Revision(row.revision);
+    run(expect, ask, terms, AttemptKind::Rerun, Some(row.created_at), row.first_sent_at.into())
+}
+
+fn run(
+    expect: Expect,
+    ask: &Ask,
+    terms: &Terms,
+    kind: AttemptKind,
+    created_at: Option<Timestamp>,
+    first_sent_at: When,
+) -> Admission {
+    let draft = Draft {
+        user: ask.facts.user_id.clone(),
+        args_hash: ask.args_hash.clone(),
+        status: Status::InFlight,
+        attempt_id: ask.attempt_id,
+        facts: Facts { attempt_id: Some(ask.attempt_id), ..ask.facts.clone() },
+        round: Round { id: ask.round.id.clone(), expects: None },
+        lease_until: When::In(terms.lease),
+        attempt_until: When::In(terms.upstream_timeout),
+        first_sent_at,
+        response: None,
+        created_at,
+        settled_at: When::Never,
+        expires_at: When::Never,
+    };
+    Admission::Run { expect, draft: Box::new(draft), attempt: Attempt { id: ask.attempt_id, kind } }
+}
+
+/// The row of an owner that did not come back: unknown, and from now on without an end.
+fn abandoned(row: &Claim) -> Draft {
+    Draft { status: Status::Unknown, lease_until: When::Never, settled_at: When::NOW, ..row.redraft() }
+}

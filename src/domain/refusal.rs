@@ -1,0 +1,142 @@
+//! What the gate may answer instead of the upstream: a closed list.
+//!
+//! Promises: every reason to refuse a call is a variant here; [`crate::wire`] has the one table that says how each
+//! looks to a client, whether the call ran, and whether the same key may be sent again.
+//!
+//! Absent on purpose: status codes and sentences for the client. They stand in that table.
+
+use std::time::Duration;
+
+use crate::domain::time::Timestamp;
+
+/// Why the gate, and not the upstream, answers a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The body is not one well-formed JSON text. `detail` says where it fails.
+    NotJson {
+        /// For the client.
+        detail: String,
+    },
+    /// The JSON is not one JSON-RPC 2.0 message: a batch, duplicate members, a bad id.
+    NotOneMessage {
+        /// For the client.
+        detail: String,
+    },
+    /// The body is larger than `limits.request_body`.
+    BodyTooLarge {
+        /// In bytes.
+        limit: u64,
+    },
+    /// The body's media type or encoding is not one that the gate can check.
+    UnsupportedMedia {
+        /// For the client.
+        detail: String,
+    },
+    /// The body did not come whole: the client stopped sending.
+    BodyCut,
+    /// A header that mirrors the body disagrees with it.
+    HeaderMismatch {
+        /// The header.
+        header: String,
+        /// For the client.
+        detail: String,
+    },
+    /// No bearer token.
+    NoToken,
+    /// The token is not acceptable. `detail` is safe to show.
+    BadToken {
+        /// For the client.
+        detail: String,
+    },
+    /// The keys that tokens are checked with could not be had.
+    KeysUnavailable,
+    /// The actor lacks scopes.
+    MissingScope {
+        /// All scopes that the call needs.
+        needed: Vec<String>,
+        /// Whether the policy wants a tool error rather than a challenge.
+        as_tool_error: bool,
+    },
+    /// The policy does not name the operation.
+    NotInPolicy,
+    /// The policy names the operation and denies it.
+    DeniedByPolicy,
+    /// No such endpoint.
+    NoSuchEndpoint,
+    /// The endpoint does not take this HTTP method.
+    MethodNotAllowed {
+        /// The methods that it takes, as `Allow` lists them.
+        allow: &'static str,
+    },
+    /// A mutation without a key.
+    KeyRequired {
+        /// The argument that carries it.
+        argument: String,
+    },
+    /// The key is not 1 to 128 printable ASCII characters.
+    KeyInvalid {
+        /// For the client.
+        detail: String,
+    },
+    /// Two places name different keys.
+    KeyAmbiguous {
+        /// For the client.
+        detail: String,
+    },
+    /// The key was used with other arguments.
+    PayloadMismatch {
+        /// When the key was first seen.
+        first_seen: Timestamp,
+    },
+    /// The key is another user's. On the wire it reads as [`Refusal::PayloadMismatch`] does.
+    KeyOfAnotherUser {
+        /// When the key was first seen.
+        first_seen: Timestamp,
+    },
+    /// The first call is still running.
+    InFlight {
+        /// When it began.
+        first_seen: Timestamp,
+        /// When a retry may find its answer.
+        retry_after: Duration,
+    },
+    /// An attempt may have run and its answer got lost.
+    OutcomeUnknown {
+        /// When the key was first seen.
+        first_seen: Option<Timestamp>,
+        /// When a retry would run again, where the backend honours the key.
+        retry_after: Option<Duration>,
+    },
+    /// It ran, and its answer was not kept.
+    AnswerNotKept {
+        /// When the key was first seen.
+        first_seen: Timestamp,
+    },
+    /// The stored answer is of a kind that this client cannot take.
+    AnswerNotForClient {
+        /// When the key was first seen.
+        first_seen: Timestamp,
+    },
+    /// Another key carried the same arguments a moment ago.
+    PossibleDuplicate {
+        /// The earlier key.
+        earlier_key: String,
+        /// When it was first seen.
+        first_seen: Timestamp,
+    },
+    /// The upstream could not be reached: nothing was sent.
+    UpstreamUnreachable,
+    /// The upstream answered that it did not run the call.
+    ExecutionFailed {
+        /// For the client: the upstream's own short reason, redacted.
+        detail: Option<String>,
+    },
+    /// A read was sent and no trustworthy answer came. Nothing was changed by it.
+    ReadFailed,
+    /// The claim could not be stored; nothing was sent.
+    StoreUnavailable,
+    /// The gate has no room for another call.
+    Overloaded,
+    /// The gate itself failed.
+    Internal,
+}

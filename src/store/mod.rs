@@ -1,0 +1,190 @@
+//! The port to the database, and what every home behind it promises.
+//!
+//! Promises: a [`Write`] is applied whole, with its audit event, in one transaction, or not at all; the row that
+//! lost is returned as it stands; times are the database's; a write whose answer got lost is known again by its
+//! attempt, and never reported as another's.
+//!
+//! Absent on purpose: decisions. A store inserts if absent, reads, and compares-and-swaps.
+
+pub mod grouping;
+pub mod postgres;
+pub mod sqlite;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::domain::audit::{AuditEvent, Decision};
+use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
+use crate::domain::time::Timestamp;
+
+/// One compare-and-swap on one claim.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// Which claim.
+    pub id: ClaimId,
+    /// What must stand there.
+    pub expect: Expect,
+    /// What shall stand there.
+    pub next: Draft,
+    /// The audit event to write with it, in the same transaction.
+    pub event: Option<AuditEvent>,
+}
+
+/// What came of a [`Write`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// It is committed.
+    Applied {
+        /// The store's time of the write; the row is `next.at(now, expect)`.
+        now: Timestamp,
+    },
+    /// Something else stands there. Nothing was written, the event neither.
+    Mismatch {
+        /// The row as it stands; none where the write expected one and it is gone.
+        row: Option<Claim>,
+        /// The store's time.
+        now: Timestamp,
+    },
+}
+
+/// A claim as it stands, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The row, if there is one.
+    pub row: Option<Claim>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// Which claims to list. Every filter that is set must hold.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimFilter {
+    /// Only this tenant's.
+    pub tenant: Option<String>,
+    /// Only this service's.
+    pub service: Option<String>,
+    /// Only this operation's.
+    pub tool: Option<String>,
+    /// Only with this key.
+    pub key: Option<String>,
+    /// Only this user's.
+    pub user: Option<String>,
+    /// Only in this status.
+    pub status: Option<Status>,
+    /// At most so many, the newest first.
+    pub limit: u32,
+}
+
+/// Which audit rows to list. Every filter that is set must hold.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Only this tenant's.
+    pub tenant: Option<String>,
+    /// Only this service's.
+    pub service: Option<String>,
+    /// Only this operation's.
+    pub tool: Option<String>,
+    /// Only with this key.
+    pub key: Option<String>,
+    /// Only this user's.
+    pub user: Option<String>,
+    /// Only this session's.
+    pub session: Option<String>,
+    /// Only with this decision.
+    pub decision: Option<Decision>,
+    /// Only with this reason.
+    pub reason: Option<String>,
+    /// Only where the arguments (JSON text) hold these members at the top level, as text: `order_id` = `ord_9f2`.
+    pub args: Vec<(String, String)>,
+    /// Only rows not older than this, by the store's clock.
+    pub since: Option<std::time::Duration>,
+    /// At most so many, the newest; they come oldest first.
+    pub limit: u32,
+}
+
+/// A listed claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedClaim {
+    /// Its name.
+    pub id: ClaimId,
+    /// Its row.
+    pub claim: Claim,
+}
+
+/// An audit row as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedEvent {
+    /// When it was written, by the store's clock.
+    pub at: Timestamp,
+    /// What was written.
+    pub event: AuditEvent,
+}
+
+/// How far the schema of a database fits this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schema {
+    /// It is the one this program was built for, or a newer one that still serves it.
+    Fits,
+    /// There is none.
+    Missing,
+    /// It is older: `oncegate migrate` brings it up.
+    Older {
+        /// Its version.
+        found: i64,
+        /// The version this program needs.
+        needed: i64,
+    },
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database could not be reached, or refused, and certainly nothing was written.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The commit was sent and its answer got lost, and asking again did not help: it may have been written.
+    #[error("the store did not confirm the write")]
+    Uncertain(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database holds something that this program cannot read.
+    #[error("the store holds a row that cannot be read: {0}")]
+    Corrupt(String),
+    /// The store is set up so that it cannot keep the promise (`synchronous_commit = off`, a locked file).
+    #[error("the store cannot be used: {0}")]
+    Unfit(String),
+}
+
+/// Where claims and audit rows live. One contract suite (`tests/it/store.rs`) runs over every home.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Applies `write` if what it expects stands there. One round trip.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop a write that was queued; it only loses the answer.
+    async fn swap(&self, write: Write) -> Result<Swap, StoreError>;
+
+    /// The claim as it stands.
+    async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError>;
+
+    /// Writes one audit row that goes with no claim.
+    async fn append(&self, event: AuditEvent) -> Result<(), StoreError>;
+
+    /// Claims, the newest first.
+    async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError>;
+
+    /// Audit rows, oldest first.
+    async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError>;
+
+    /// Whether the schema serves this program.
+    async fn schema(&self) -> Result<Schema, StoreError>;
+
+    /// Brings the schema up; returns the version. Safe when many start at once.
+    async fn migrate(&self) -> Result<i64, StoreError>;
+
+    /// Deletes at most `batch` expired claims; returns how many. Never in-flight or unknown ones.
+    async fn prune(&self, batch: u32) -> Result<u64, StoreError>;
+}
+
+/// A new time-ordered id for an audit row.
+pub fn event_id() -> Uuid {
+    Uuid::now_v7()
+}
