@@ -41,7 +41,7 @@ pub enum Swap {
     /// Something else stands there. Nothing was written, the event neither.
     Mismatch {
         /// The row as it stands; none where the write expected one and it is gone.
-        row: Option<Claim>,
+        row: Option<Box<Claim>>,
         /// The store's time.
         now: Timestamp,
     },
