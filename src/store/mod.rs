@@ -136,6 +136,28 @@ pub enum Schema {
     },
 }
 
+/// Which recent claim would be a twin of a new one: same actor, same operation, same arguments, another key.
+#[derive(Clone, Debug)]
+pub struct TwinOf {
+    /// The new claim.
+    pub id: ClaimId,
+    /// Its user.
+    pub user: String,
+    /// Its fingerprints, under every accepted secret.
+    pub args_hashes: Vec<String>,
+    /// How far back to look, by the store's clock.
+    pub window: std::time::Duration,
+}
+
+/// An earlier claim with the same arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Twin {
+    /// Its key.
+    pub key: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
 /// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -167,6 +189,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes one audit row that goes with no claim.
     async fn append(&self, event: AuditEvent) -> Result<(), StoreError>;
+
+    /// The newest claim, not failed, that is a twin of a new one. Only ever used to warn: nothing is answered from it.
+    async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError>;
 
     /// Claims, the newest first.
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError>;
