@@ -1,1 +1,5 @@
-//! x
+//! One integration binary: the promises that need more than one part, kept on real databases and real sockets.
+//!
+//! Absent on purpose: mocks, ignored tests, silent skips. What a test needs and cannot have fails it, with a sentence
+//! that says how to get it.
+#![cfg(test)]
