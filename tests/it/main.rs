@@ -3,3 +3,7 @@
 //! Absent on purpose: mocks, ignored tests, silent skips. What a test needs and cannot have fails it, with a sentence
 //! that says how to get it.
 #![cfg(test)]
+
+#[expect(dead_code, reason = "the tests of the running gate use the rest")]
+mod harness;
+mod scripted;
