@@ -6,4 +6,5 @@
 
 #[expect(dead_code, reason = "the tests of the running gate use the rest")]
 mod harness;
+mod json;
 mod scripted;
