@@ -6,5 +6,6 @@
 
 #[expect(dead_code, reason = "the tests of the running gate use the rest")]
 mod harness;
+mod house;
 mod json;
 mod scripted;

