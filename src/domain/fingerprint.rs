@@ -1,1 +1,156 @@
-//! (being built)
+//! Keyed hashes: of a call's arguments, and of the round that it brings.
+//!
+//! Promises: two calls have the same fingerprint exactly if their arguments mean the same
+//! ([`Json::canonical`]); without the secret nobody can test a guess of the arguments against a stored fingerprint;
+//! a hash made for one purpose never equals one made for another.
+//!
+//! Several secrets: the first signs, and the fingerprints under all of them are accepted, so that a claim made before
+//! a change of secrets is still known. Rounds are hashed under the signing secret only: a claim that awaits input while
+//! that secret changes replays its question to the first round, and refuses the next round as a conflict. Nothing
+//! runs twice for it.
+//!
+//! Absent on purpose: `Debug` on whatever holds a secret, and the secrets' own bytes once they are keyed.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::domain::json::Json;
+
+/// The shortest secret, in bytes.
+pub const MIN_SECRET_BYTES: usize = 32;
+
+/// How many hexadecimal digits name a secret.
+const ID_DIGITS: usize = 8;
+
+/// The secrets that every pod shares; the first signs, the others are still accepted.
+#[derive(Clone)]
+pub struct Secrets {
+    signing: Secret,
+    others: Vec<Secret>,
+}
+
+#[derive(Clone)]
+struct Secret {
+    keyed: Hmac<Sha256>,
+    id: String,
+}
+
+/// Why a list of secrets cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretsFault {
+    /// The list is empty.
+    #[error("there is no secret")]
+    Missing,
+    /// One is too short to be one.
+    #[error("secret {position} has {found} bytes, and needs {MIN_SECRET_BYTES} or more")]
+    TooShort {
+        /// Which, counted from 1.
+        position: usize,
+        /// Its length in bytes.
+        found: usize,
+    },
+}
+
+impl Secrets {
+    /// Secrets of at least [`MIN_SECRET_BYTES`] each. The bytes count as they are: nothing is trimmed or decoded.
+    pub fn new<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, SecretsFault> {
+        let mut keyed =
+            secrets.into_iter().enumerate().map(|(at, secret)| Secret::new(at + 1, secret.as_ref()));
+        let signing = keyed.next().ok_or(SecretsFault::Missing)??;
+        Ok(Self { signing, others: keyed.collect::<Result<_, _>>()? })
+    }
+}
+
+impl Secret {
+    fn new(position: usize, bytes: &[u8]) -> Result<Self, SecretsFault> {
+        let fault = SecretsFault::TooShort { position, found: bytes.len() };
+        if bytes.len() < MIN_SECRET_BYTES {
+            return Err(fault);
+        }
+        let keyed = Hmac::new_from_slice(bytes).map_err(|_| fault)?;
+        let mut id = hash(&keyed, Purpose::SecretId, &[]);
+        id.truncate(ID_DIGITS);
+        Ok(Self { keyed, id })
+    }
+}
+
+/// What a hash is for. The word goes into the hash, so that no two purposes share one.
+#[derive(Clone, Copy)]
+enum Purpose {
+    SecretId,
+    Arguments,
+    Round,
+    State,
+}
+
+impl Purpose {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::SecretId => "oncegate 1 secret id",
+            Self::Arguments => "oncegate 1 arguments",
+            Self::Round => "oncegate 1 round",
+            Self::State => "oncegate 1 request state",
+        }
+    }
+}
+
+/// Hexadecimal digits of a keyed hash. Every part goes in with its length, and an absent one is not an empty one.
+fn hash(keyed: &Hmac<Sha256>, purpose: Purpose, parts: &[Option<&[u8]>]) -> String {
+    let mut hash = keyed.clone();
+    for part in [Some(purpose.word().as_bytes())].iter().chain(parts) {
+        let length = part.map_or(u64::MAX, |bytes| bytes.len() as u64);
+        hash.update(&length.to_be_bytes());
+        hash.update(part.unwrap_or_default());
+    }
+    hex::encode(hash.finalize().into_bytes())
+}
+
+/// The fingerprints of one call's arguments, each as `ID:HEX` where the id names the secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprints {
+    /// Under the secret that signs: what is written.
+    pub signed: String,
+    /// Under every secret, `signed` first: what is taken for the same.
+    pub accepted: Vec<String>,
+}
+
+/// Makes fingerprints.
+#[derive(Clone)]
+pub struct Fingerprinter {
+    secrets: Secrets,
+}
+
+impl Fingerprinter {
+    /// A maker of fingerprints under these secrets.
+    pub const fn new(secrets: Secrets) -> Self {
+        Self { secrets }
+    }
+
+    /// The fingerprints of a call's arguments, once the key and the tenant are out of them. Absent arguments are `{}`.
+    pub fn of(&self, arguments: Option<&Json>) -> Fingerprints {
+        let canonical = arguments.map_or_else(|| b"{}".to_vec(), Json::canonical);
+        let under = |secret: &Secret| {
+            format!("{}:{}", secret.id, hash(&secret.keyed, Purpose::Arguments, &[Some(&canonical)]))
+        };
+        let signed = under(&self.secrets.signing);
+        let accepted = std::iter::once(signed.clone()).chain(self.secrets.others.iter().map(under)).collect();
+        Fingerprints { signed, accepted }
+    }
+
+    /// The hash of the round that a call brings, in hexadecimal digits; empty for a first round, which brings neither.
+    pub fn round_hash(&self, input_responses: Option<&Json>, request_state: Option<&Json>) -> String {
+        if input_responses.is_none() && request_state.is_none() {
+            return String::new();
+        }
+        let parts = [input_responses, request_state].map(|part| part.map(Json::canonical));
+        let [inputs, state] = parts.each_ref().map(Option::as_deref);
+        hash(&self.secrets.signing.keyed, Purpose::Round, &[inputs, state])
+    }
+
+    /// The hash of a `requestState`, in hexadecimal digits; empty where there is none.
+    pub fn state_hash(&self, request_state: Option<&Json>) -> String {
+        request_state.map_or_else(String::new, |state| {
+            hash(&self.secrets.signing.keyed, Purpose::State, &[Some(&state.canonical())])
+        })
+    }
+}

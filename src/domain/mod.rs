@@ -11,6 +11,7 @@ pub mod audit;
 pub mod call;
 pub mod fingerprint;
 pub mod json;
+pub mod key;
 pub mod ledger;
 pub mod mistake;
 pub mod policy;
