@@ -115,7 +115,7 @@ fn identifier(part: &'static str, text: &str) -> Result<String, ActorFault> {
     Ok(text.to_owned())
 }
 
-/// RFC 6749's scope-token: printable ASCII without blank, quote and backslash.
-fn is_scope(scope: &str) -> bool {
+/// Whether a text is one scope: RFC 6749's scope-token: printable ASCII without blank, quote and backslash.
+pub fn is_scope(scope: &str) -> bool {
     !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }

@@ -18,3 +18,4 @@ pub mod policy;
 pub mod redact;
 pub mod refusal;
 pub mod time;
+pub mod units;

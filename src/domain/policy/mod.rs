@@ -1,1 +1,188 @@
-//! (being built)
+//! The policy: which operations exist, who may call them, and on what terms.
+//!
+//! Promises: what no file names is denied; a policy with a mistake in it never comes to be; what the files said is
+//! all that decides, so that annotations, names and HTTP verbs never make a call allowed.
+//!
+//! The files' own form is in [`raw`]; [`check`] makes of it what the rest of the program sees, and finds the
+//! mistakes. Absent on purpose: reading directories (see [`crate::config`]) and watching them.
+
+mod build;
+mod check;
+mod forward_key;
+mod operation;
+mod raw;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::domain::actor::Actor;
+use crate::domain::mistake::Mistake;
+use crate::domain::refusal::Refusal;
+
+pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
+pub use operation::{
+    DenyAs, Duplicate, Effect, FieldPath, InFlight, Kind, Mutation, OnToolError, Operation, Twin,
+};
+
+/// How many hexadecimal digits of the sources' hash name a version.
+const VERSION_DIGITS: usize = 12;
+
+/// MCP methods that every authenticated actor may call. The policy cannot name them: a file that denied one of them
+/// would be believed, and would change nothing.
+const HOUSEKEEPING: [&str; 8] = [
+    "initialize",
+    "server/discover",
+    "ping",
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+    "prompts/list",
+    "logging/setLevel",
+];
+
+/// The reasons that the gate itself writes into the audit.
+pub const GATE_REASONS: [&str; 20] = [
+    "missing_idempotency_key",
+    "idempotency_key_invalid",
+    "idempotency_key_ambiguous",
+    "missing_scope",
+    "not_in_policy",
+    "denied_by_policy",
+    "idempotency_payload_mismatch",
+    "idempotency_key_of_another_user",
+    "idempotency_in_flight",
+    "outcome_unknown",
+    "abandoned",
+    "answer_not_kept",
+    "possible_duplicate",
+    "upstream_unreachable",
+    "store_unavailable",
+    "overloaded",
+    "execution_failed",
+    "late_answer",
+    "resolved",
+    "internal",
+];
+
+/// Whether a method passes for every authenticated actor, whatever the policy says. Notifications do.
+pub fn is_housekeeping(method: &str) -> bool {
+    HOUSEKEEPING.contains(&method) || method.starts_with("notifications/")
+}
+
+/// Every operation, from all files.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    operations: BTreeMap<String, Arc<Operation>>,
+    version: String,
+}
+
+/// Something that is allowed and may still not be meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warning(Mistake);
+
+impl Warning {
+    /// Where it stands and what it says.
+    pub fn mistake(&self) -> &Mistake {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{} (warning)", self.0)
+    }
+}
+
+/// Why an actor may not call an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// No file names it.
+    NotInPolicy,
+    /// A file names it and denies it to everyone.
+    DeniedByPolicy,
+    /// The actor lacks at least one scope.
+    MissingScope {
+        /// All scopes that the operation needs, those held too: a client asks for all of them at once.
+        needed: Vec<String>,
+        /// Whether the policy wants a tool error rather than a challenge.
+        as_tool_error: bool,
+    },
+}
+
+impl Denial {
+    /// The audit row's reason.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NotInPolicy => "not_in_policy",
+            Self::DeniedByPolicy => "denied_by_policy",
+            Self::MissingScope { .. } => "missing_scope",
+        }
+    }
+}
+
+impl From<Denial> for Refusal {
+    fn from(denial: Denial) -> Self {
+        match denial {
+            Denial::NotInPolicy => Self::NotInPolicy,
+            Denial::DeniedByPolicy => Self::DeniedByPolicy,
+            Denial::MissingScope { needed, as_tool_error } => Self::MissingScope { needed, as_tool_error },
+        }
+    }
+}
+
+impl Policy {
+    /// The policy that these files make together: path and text of each. All mistakes are reported at once, in the
+    /// order of the files.
+    pub fn from_sources(sources: &[(PathBuf, String)]) -> Result<(Self, Vec<Warning>), Vec<Mistake>> {
+        let (operations, warnings) = check::operations(sources)?;
+        let operations = operations.into_iter().map(|one| (one.name().to_owned(), Arc::new(one))).collect();
+        Ok((Self { operations, version: version_of(sources) }, warnings))
+    }
+
+    /// A short hash of the files' texts, the same in whatever order they came.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether this actor may call this operation.
+    pub fn decide(&self, actor: &Actor, kind: Kind, name: &str) -> Result<&Arc<Operation>, Denial> {
+        let operation = self.named(kind, name).ok_or(Denial::NotInPolicy)?;
+        if operation.effect() == Effect::Deny {
+            return Err(Denial::DeniedByPolicy);
+        }
+        if operation.scopes().iter().all(|scope| actor.has_scope(scope)) {
+            return Ok(operation);
+        }
+        Err(Denial::MissingScope {
+            needed: operation.scopes().to_vec(),
+            as_tool_error: operation.deny_as() == DenyAs::ToolError,
+        })
+    }
+
+    /// Whether `tools/list` shows this tool to this actor: only what it may call.
+    pub fn may_see(&self, actor: &Actor, tool: &str) -> bool {
+        self.decide(actor, Kind::Tool, tool).is_ok()
+    }
+
+    /// The operation of this kind and name, whoever asks.
+    pub fn named(&self, kind: Kind, name: &str) -> Option<&Arc<Operation>> {
+        self.operations.get(name).filter(|operation| operation.kind() == kind)
+    }
+
+    /// Every operation, by name.
+    pub fn operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        self.operations.values()
+    }
+}
+
+/// The texts' own hashes are sorted and hashed again, so that neither order nor file names count.
+fn version_of(sources: &[(PathBuf, String)]) -> String {
+    let mut hashes: Vec<[u8; 32]> = sources.iter().map(|(_, text)| Sha256::digest(text).into()).collect();
+    hashes.sort_unstable();
+    let mut version = hex::encode(Sha256::digest(hashes.concat()));
+    version.truncate(VERSION_DIGITS);
+    version
+}

@@ -1,0 +1,313 @@
+//! One operation: from what its table says, and its file's defaults, to a checked value.
+//!
+//! Promises: a key that has no meaning for the operation's effect or kind is a mistake, never ignored; a mutation
+//! without a scope cannot be built.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::GATE_REASONS;
+use super::check::Table;
+use super::forward_key::ForwardKey;
+use super::operation::{Effect, FieldPath, InFlight, Kind, Mutation, Operation, Rule, Twin};
+use super::raw::{RawDefaults, RawDownstream, RawInFlight, RawOperation};
+use crate::domain::actor::is_scope;
+use crate::domain::ledger::Downstream;
+use crate::domain::mistake::Mistake;
+use crate::domain::units::{Span, duration_text};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+const YEAR: Duration = Duration::from_hours(366 * 24);
+/// Beyond this, every client has given up.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
+
+/// What a read may say: who may call it, and what is kept of it.
+const READ_KEYS: [&str; 8] =
+    ["effect", "scopes", "deny_as", "redact", "summary", "reasons", "tenant_arguments", "key_argument"];
+/// What only a tool may say, since only a tool answers with a tool error.
+const TOOL_KEYS: [&str; 2] = ["reasons", "on_tool_error"];
+
+/// What holds where an operation says nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Defaults {
+    ttl: Duration,
+    lease: Duration,
+    in_flight: RawInFlight,
+    wait_up_to: Duration,
+    tenant_arguments: Vec<String>,
+    key_argument: String,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            ttl: 24 * HOUR,
+            lease: 60 * SECOND,
+            in_flight: RawInFlight::Refuse,
+            wait_up_to: 10 * SECOND,
+            tenant_arguments: vec!["tenant_id".to_owned()],
+            key_argument: "idempotency_key".to_owned(),
+        }
+    }
+}
+
+/// Collects the mistakes of one table.
+struct Checks<'a> {
+    table: &'a Table<'a>,
+    mistakes: &'a mut Vec<Mistake>,
+}
+
+pub(super) fn defaults(table: &Table<'_>, raw: RawDefaults, mistakes: &mut Vec<Mistake>) -> Defaults {
+    let mut checks = Checks { table, mistakes };
+    let house = Defaults::default();
+    let tenant_arguments = raw.tenant_arguments.unwrap_or(house.tenant_arguments);
+    let key_argument = raw.key_argument.unwrap_or(house.key_argument);
+    checks.arguments(&key_argument, &tenant_arguments);
+    Defaults {
+        ttl: checks.span("ttl", raw.ttl, SECOND, YEAR).unwrap_or(house.ttl),
+        lease: checks.span("lease", raw.lease, SECOND, HOUR).unwrap_or(house.lease),
+        in_flight: raw.in_flight.unwrap_or(house.in_flight),
+        wait_up_to: checks
+            .span("wait_up_to", raw.wait_up_to, MILLISECOND, LONGEST_WAIT)
+            .unwrap_or(house.wait_up_to),
+        tenant_arguments,
+        key_argument,
+    }
+}
+
+/// The operation that a table makes; none where a mistake was found that the rest depends on.
+pub(super) fn operation(
+    table: &Table<'_>,
+    kind: Kind,
+    name: String,
+    raw: &RawOperation,
+    defaults: &Defaults,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<Operation> {
+    let mut checks = Checks { table, mistakes };
+    checks.keys_have_meaning(kind, raw.effect)?;
+    let scopes = checks.scopes(raw.effect, raw.scopes.as_deref());
+    let redact = checks.paths("redact", raw.redact.as_deref());
+    let summary = checks.paths("summary", raw.summary.as_deref());
+    let reasons = checks.reasons(raw.reasons.clone().unwrap_or_default());
+    let tenant_arguments = raw.tenant_arguments.clone().unwrap_or_else(|| defaults.tenant_arguments.clone());
+    let key_argument = raw.key_argument.clone().unwrap_or_else(|| defaults.key_argument.clone());
+    checks.arguments(&key_argument, &tenant_arguments);
+    let rule = match raw.effect {
+        Effect::Read => Rule::Read,
+        Effect::Deny => Rule::Deny,
+        Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, defaults)?)),
+    };
+    Some(Operation {
+        name,
+        kind,
+        rule,
+        scopes,
+        deny_as: raw.deny_as.unwrap_or_default(),
+        key_argument,
+        tenant_arguments,
+        redact,
+        summary,
+        reasons,
+    })
+}
+
+impl Checks<'_> {
+    fn found(&mut self, key: &str, message: impl Into<String>, help: &str) {
+        self.mistakes.push(self.table.mistake(key, message).with_help(help));
+    }
+
+    /// `None` where a key has none: what it was meant to do would not be done.
+    fn keys_have_meaning(&mut self, kind: Kind, effect: Effect) -> Option<()> {
+        let before = self.mistakes.len();
+        for key in self.table.keys() {
+            let with_effect = match effect {
+                Effect::Read => READ_KEYS.contains(&key),
+                Effect::Mutation => true,
+                Effect::Deny => key == "effect",
+            };
+            if !with_effect {
+                let message = format!("\"{key}\" has no meaning with effect = \"{}\"", effect.as_str());
+                self.mistakes.push(self.table.mistake(key, message));
+            } else if kind != Kind::Tool && TOOL_KEYS.contains(&key) {
+                let message = format!("\"{key}\" has a meaning for tools only");
+                self.mistakes.push(self.table.mistake(key, message));
+            }
+        }
+        (self.mistakes.len() == before).then_some(())
+    }
+
+    fn scopes(&mut self, effect: Effect, scopes: Option<&[String]>) -> Vec<String> {
+        match scopes {
+            None if effect == Effect::Mutation => self.found(
+                "scopes",
+                "a mutation needs scopes",
+                "say which ones a caller must hold: scopes = [\"…\"]",
+            ),
+            Some([]) if effect == Effect::Mutation => {
+                self.found("scopes", "a mutation needs at least one scope", "name what a caller must hold");
+            }
+            Some([]) => self.found(
+                "scopes",
+                "an empty list of scopes is easily misread",
+                "leave it out of a read that every authenticated actor may call",
+            ),
+            None | Some(_) => {}
+        }
+        for scope in scopes.unwrap_or_default().iter().filter(|scope| !is_scope(scope)) {
+            self.found(
+                "scopes",
+                format!("\"{scope}\" cannot be a scope"),
+                "one scope has no blank and no quote inside",
+            );
+        }
+        let sorted: BTreeSet<String> = scopes.unwrap_or_default().iter().cloned().collect();
+        sorted.into_iter().collect()
+    }
+
+    fn paths(&mut self, key: &str, texts: Option<&[String]>) -> Vec<FieldPath> {
+        let mut paths = Vec::new();
+        for text in texts.unwrap_or_default() {
+            match FieldPath::parse(text) {
+                Some(path) => paths.push(path),
+                None => self.found(
+                    key,
+                    format!("\"{text}\" is not a path to a field"),
+                    "write the names that lead to it with dots between them: \"customer.email\"",
+                ),
+            }
+        }
+        paths
+    }
+
+    fn reasons(&mut self, reasons: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        for reason in reasons.values() {
+            let word =
+                |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            if reason.is_empty() || reason.len() > 64 || !word(reason) {
+                let message = format!("\"{reason}\" is not an audit reason");
+                self.found("reasons", message, "a reason is one word like \"not_found_or_foreign\"");
+            } else if GATE_REASONS.contains(&reason.as_str()) {
+                let message = format!("\"{reason}\" is what the gate writes for its own decisions");
+                self.found("reasons", message, "choose a word that the audit can tell from them");
+            }
+        }
+        reasons
+    }
+
+    fn arguments(&mut self, key_argument: &str, tenant_arguments: &[String]) {
+        let sound = |name: &str| !name.is_empty() && name.trim() == name;
+        if !sound(key_argument) {
+            self.found("key_argument", "an argument needs a name", "the usual one is \"idempotency_key\"");
+        }
+        if !tenant_arguments.iter().all(|name| sound(name)) {
+            self.found("tenant_arguments", "an argument needs a name", "the usual one is \"tenant_id\"");
+        }
+        if tenant_arguments.iter().any(|name| name == key_argument) {
+            let message = format!("\"{key_argument}\" cannot be both the key and a tenant");
+            self.found("key_argument", message, "tenant arguments are dropped before the key is looked for");
+        }
+    }
+
+    /// A duration within bounds; none where the file says nothing, or something out of bounds.
+    fn span(&mut self, key: &str, span: Option<Span>, least: Duration, most: Duration) -> Option<Duration> {
+        let Span(duration) = span?;
+        if (least..=most).contains(&duration) {
+            return Some(duration);
+        }
+        let message = format!("{key} = \"{}\" makes no sense", duration_text(duration));
+        let help = format!("it may be {} to {}", duration_text(least), duration_text(most));
+        self.found(key, message, &help);
+        None
+    }
+
+    fn mutation(&mut self, raw: &RawOperation, defaults: &Defaults) -> Option<Mutation> {
+        let before = self.mistakes.len();
+        let ttl = self.span("ttl", raw.ttl, SECOND, YEAR).unwrap_or(defaults.ttl);
+        let mutation = Mutation {
+            ttl,
+            lease: self.span("lease", raw.lease, SECOND, HOUR).unwrap_or(defaults.lease),
+            in_flight: self.in_flight(raw, defaults),
+            forward_argument: raw.forward_argument.unwrap_or_default(),
+            forward_key: self.forward_key(raw),
+            downstream: self.downstream(raw, ttl),
+            on_tool_error: raw.on_tool_error.unwrap_or_default(),
+            twin: self.twin(raw, ttl),
+            shared_within_tenant: raw.shared_within_tenant.unwrap_or_default(),
+        };
+        (self.mistakes.len() == before).then_some(mutation)
+    }
+
+    fn in_flight(&mut self, raw: &RawOperation, defaults: &Defaults) -> InFlight {
+        let up_to = self.span("wait_up_to", raw.wait_up_to, MILLISECOND, LONGEST_WAIT);
+        match raw.in_flight.unwrap_or(defaults.in_flight) {
+            RawInFlight::Wait => InFlight::Wait { up_to: up_to.unwrap_or(defaults.wait_up_to) },
+            RawInFlight::Refuse => {
+                if raw.wait_up_to.is_some() {
+                    self.found("wait_up_to", "nothing waits here", "say in_flight = \"wait\" as well");
+                }
+                InFlight::Refuse
+            }
+        }
+    }
+
+    fn forward_key(&mut self, raw: &RawOperation) -> ForwardKey {
+        let quoted = raw.forward_key_quoted.unwrap_or_default();
+        let text = raw.forward_key.as_deref().unwrap_or("{key}");
+        ForwardKey::parse(text, quoted).unwrap_or_else(|fault| {
+            self.found(
+                "forward_key",
+                format!("\"{text}\" is not a template: {fault}"),
+                "see \"{tenant}/{tool}/{key}\"",
+            );
+            ForwardKey::bare()
+        })
+    }
+
+    fn downstream(&mut self, raw: &RawOperation, ttl: Duration) -> Downstream {
+        let retention = self.span("downstream_retention", raw.downstream_retention, SECOND, YEAR);
+        if raw.downstream != Some(RawDownstream::Idempotent) {
+            if raw.downstream_retention.is_some() {
+                let help = "say downstream = \"idempotent\" as well";
+                self.found("downstream_retention", "nothing runs again here", help);
+            }
+            return Downstream::Unsafe;
+        }
+        if raw.forward_key.is_none() {
+            let message = "an idempotent downstream needs an explicit forward_key";
+            self.found(
+                "downstream",
+                message,
+                "say what the backend hears: forward_key = \"{tenant}/{tool}/{key}\"",
+            );
+        }
+        if raw.downstream_retention.is_none() {
+            let message = "an idempotent downstream needs downstream_retention";
+            self.found("downstream", message, "say how long the backend remembers a key");
+        }
+        let Some(retention) = retention else { return Downstream::Unsafe };
+        if ttl < retention {
+            let message = format!(
+                "downstream_retention ({}) is longer than ttl ({})",
+                duration_text(retention),
+                duration_text(ttl)
+            );
+            self.found(
+                "downstream_retention",
+                message,
+                "the gate may not forget a key before the backend does",
+            );
+        }
+        Downstream::Idempotent { retention }
+    }
+
+    fn twin(&mut self, raw: &RawOperation, ttl: Duration) -> Option<Twin> {
+        if raw.duplicate.is_some() && raw.duplicate_window.is_none() {
+            self.found("duplicate", "nothing is looked for", "say duplicate_window = \"5m\" as well");
+        }
+        let window = self.span("duplicate_window", raw.duplicate_window, SECOND, ttl.max(SECOND))?;
+        Some(Twin { window, then: raw.duplicate.unwrap_or_default() })
+    }
+}

@@ -1,0 +1,239 @@
+//! From the files as they are written to operations as the gate uses them.
+//!
+//! Promises: every mistake of every file is found in one go, as far as the reader gets: a file that is not TOML gives
+//! one, an operation whose keys or types are wrong gives one, an operation that reads well gives all that are in it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::build::{self, Defaults};
+use super::operation::{Kind, Operation};
+use super::raw::{RawDefaults, RawOperation};
+use super::{Warning, is_housekeeping};
+use crate::domain::ledger::Downstream;
+use crate::domain::mistake::{Mistake, Place, Source, nearest};
+
+const TABLES: [&str; 3] = ["defaults", "tools", "methods"];
+
+/// The longest name of an operation, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+
+/// A table of a file: where its keys stand.
+pub(super) struct Table<'a> {
+    source: Source<'a>,
+    whole: Range<usize>,
+    keys: BTreeMap<String, Range<usize>>,
+}
+
+impl<'a> Table<'a> {
+    fn new(source: Source<'a>, value: &Spanned<DeValue<'_>>) -> Self {
+        let keys = value.get_ref().as_table().map(|table| {
+            table
+                .keys()
+                .map(|key| (key.get_ref().clone().into_owned(), key.span()))
+                .collect::<BTreeMap<_, _>>()
+        });
+        Self { source, whole: value.span(), keys: keys.unwrap_or_default() }
+    }
+
+    /// The keys that it has.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
+    /// A mistake at a key, or at the table's head where it has no such key.
+    pub(super) fn mistake(&self, key: &str, message: impl Into<String>) -> Mistake {
+        self.source.mistake(self.keys.get(key).unwrap_or(&self.whole), message)
+    }
+}
+
+/// An operation, and where it is named.
+struct Named {
+    operation: Operation,
+    place: Place,
+    /// Where it says that the backend honours the key.
+    idempotent_at: Option<Place>,
+}
+
+#[derive(Default)]
+struct Findings {
+    named: Vec<Named>,
+    warnings: Vec<Warning>,
+    mistakes: Vec<Mistake>,
+}
+
+/// The operations of all files, or every mistake in them.
+pub(super) fn operations(
+    sources: &[(PathBuf, String)],
+) -> Result<(Vec<Operation>, Vec<Warning>), Vec<Mistake>> {
+    let mut findings = Findings::default();
+    for (path, text) in sources {
+        findings.read_file(Source::new(path, text));
+    }
+    findings.refuse_same_names();
+    findings.refuse_same_forwarded_keys();
+    let Findings { named, mut warnings, mut mistakes } = findings;
+    if !mistakes.is_empty() {
+        mistakes.sort();
+        mistakes.dedup();
+        return Err(mistakes);
+    }
+    if named.is_empty() {
+        warnings.push(Warning(Mistake::new(
+            Place::Settings,
+            "the policy names no operation, so every call will be denied",
+        )));
+    }
+    warnings.sort();
+    Ok((named.into_iter().map(|one| one.operation).collect(), warnings))
+}
+
+impl Findings {
+    fn read_file(&mut self, source: Source<'_>) {
+        let root = match DeTable::parse(source.text()) {
+            Ok(root) => root.into_inner(),
+            Err(error) => return self.mistakes.push(source.of_toml(&error)),
+        };
+        let mut raw_defaults = None;
+        let mut entries = Vec::new();
+        for (key, value) in root {
+            match key.get_ref().as_ref() {
+                "defaults" => raw_defaults = Some(value),
+                "tools" => entries.push((Kind::Tool, value)),
+                "methods" => entries.push((Kind::Method, value)),
+                later @ ("routes" | "jobs") => {
+                    let what = if later == "routes" { "plain routes" } else { "jobs" };
+                    let message =
+                        format!("{what} are not served by this version, so [{later}] would guard nothing");
+                    self.mistakes.push(source.mistake(&key.span(), message));
+                }
+                other => {
+                    let mistake = source.mistake(&key.span(), format!("unknown table or key \"{other}\""));
+                    self.mistakes.push(match nearest(other, &TABLES) {
+                        Some(help) => mistake.with_help(help),
+                        None => mistake,
+                    });
+                }
+            }
+        }
+        let defaults = raw_defaults.map_or_else(Defaults::default, |value| self.read_defaults(source, value));
+        for (kind, value) in entries {
+            self.read_operations(source, kind, value, &defaults);
+        }
+    }
+
+    fn read_defaults(&mut self, source: Source<'_>, value: Spanned<DeValue<'_>>) -> Defaults {
+        let table = Table::new(source, &value);
+        match RawDefaults::deserialize(ValueDeserializer::from(value)) {
+            Ok(raw) => build::defaults(&table, raw, &mut self.mistakes),
+            Err(error) => {
+                self.mistakes.push(source.of_toml(&error));
+                Defaults::default()
+            }
+        }
+    }
+
+    fn read_operations(
+        &mut self,
+        source: Source<'_>,
+        kind: Kind,
+        value: Spanned<DeValue<'_>>,
+        defaults: &Defaults,
+    ) {
+        let span = value.span();
+        let DeValue::Table(operations) = value.into_inner() else {
+            let message = format!("[{0}.NAME] tables are due here, one for each of the {0}", kind.table());
+            return self.mistakes.push(source.mistake(&span, message));
+        };
+        for (key, value) in operations {
+            let name = key.get_ref().clone().into_owned();
+            if let Some(fault) = fault_of_name(kind, &name) {
+                self.mistakes.push(source.mistake(&key.span(), fault));
+            }
+            let table = Table::new(source, &value);
+            let raw = match RawOperation::deserialize(ValueDeserializer::from(value)) {
+                Ok(raw) => raw,
+                Err(error) => {
+                    self.mistakes.push(source.of_toml(&error));
+                    continue;
+                }
+            };
+            let before = self.mistakes.len();
+            let operation = build::operation(&table, kind, name, &raw, defaults, &mut self.mistakes);
+            let Some(operation) = operation.filter(|_| self.mistakes.len() == before) else { continue };
+            let idempotent = operation.mutation().is_some_and(|m| m.downstream != Downstream::Unsafe);
+            let idempotent_at = idempotent.then(|| table.mistake("forward_key", "").place().clone());
+            self.named.push(Named { operation, place: source.place(&key.span()), idempotent_at });
+        }
+    }
+
+    /// One name, one operation, over all files and kinds: the name is what the claim and the audit row bear.
+    fn refuse_same_names(&mut self) {
+        let mut first_places: BTreeMap<&str, &Place> = BTreeMap::new();
+        for Named { operation, place, .. } in &self.named {
+            if let Some(first) = first_places.get(operation.name()) {
+                let message = format!("\"{}\" is named already at {first}", operation.name());
+                let help = "tools and methods of all files share one name space";
+                self.mistakes.push(Mistake::new(place.clone(), message).with_help(help));
+            } else {
+                first_places.insert(operation.name(), place);
+            }
+        }
+    }
+
+    /// A backend that honours keys would answer the second operation with the first one's result.
+    fn refuse_same_forwarded_keys(&mut self) {
+        let mut seen: Vec<&Named> = Vec::new();
+        for named in &self.named {
+            let (Some(mutation), Some(place)) = (named.operation.mutation(), &named.idempotent_at) else {
+                continue;
+            };
+            let key = mutation.forward_key();
+            let twin = seen
+                .iter()
+                .find(|other| {
+                    other.operation.mutation().is_some_and(|m| m.forward_key().template() == key.template())
+                })
+                .filter(|_| !key.tells_tools_apart());
+            if let Some(twin) = twin {
+                let message = format!(
+                    "\"{}\" and \"{}\" would forward the same key, and the backend would take one for the other",
+                    named.operation.name(),
+                    twin.operation.name()
+                );
+                let help = "put {tool} into forward_key, or use {digest}";
+                self.mistakes.push(Mistake::new(place.clone(), message).with_help(help));
+            }
+            if !key.tells_tenants_apart() {
+                let message = "two tenants that choose one key would forward the same";
+                let help = "put {tenant} into forward_key, or use {digest}, unless the backend keeps tenants' keys apart";
+                self.warnings.push(Warning(Mistake::new(place.clone(), message).with_help(help)));
+            }
+            seen.push(named);
+        }
+    }
+}
+
+fn fault_of_name(kind: Kind, name: &str) -> Option<String> {
+    if name.is_empty()
+        || name.len() > MAX_NAME_BYTES
+        || name.trim() != name
+        || name.chars().any(char::is_control)
+    {
+        return Some(format!("a name has 1 to {MAX_NAME_BYTES} characters, and no blanks around them"));
+    }
+    match kind {
+        Kind::Method if name == "tools/call" => {
+            Some("tools/call is ruled tool by tool, under [tools.NAME]".to_owned())
+        }
+        Kind::Method if is_housekeeping(name) => {
+            Some(format!("\"{name}\" passes for every authenticated actor; the policy cannot rule it"))
+        }
+        Kind::Method | Kind::Tool => None,
+    }
+}

@@ -1,0 +1,272 @@
+//! One operation as the rest of the program sees it.
+//!
+//! Promises: every value here was checked. A mutation has at least one scope, a lease that can be renewed, and a
+//! `ttl` that outlasts what the backend remembers; only a mutation has terms.
+//!
+//! Absent on purpose: `Deserialize`. What stands in the files is in [`super::raw`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::forward_key::ForwardKey;
+use crate::domain::ledger::{Downstream, Terms};
+
+/// What an operation is called through. All kinds share one name space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A tool, through `tools/call`.
+    Tool,
+    /// Another MCP method, under its own name.
+    Method,
+}
+
+impl Kind {
+    /// The table of the policy files that names it.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Method => "methods",
+        }
+    }
+}
+
+/// What a call does to the app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// It changes nothing: no key, no claim.
+    Read,
+    /// It changes something: once for each key.
+    Mutation,
+    /// Nobody may call it.
+    Deny,
+}
+
+impl Effect {
+    /// The word in the policy files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Mutation => "mutation",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// What a retry meets while the first call is still running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlight {
+    /// A refusal at once.
+    Refuse,
+    /// The first call's answer, if it comes in time.
+    Wait {
+        /// How long a retry waits.
+        up_to: Duration,
+    },
+}
+
+/// How a missing scope is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DenyAs {
+    /// HTTP 403 with a challenge that names the scopes.
+    #[default]
+    Challenge,
+    /// A tool result with `isError`, for clients whose session a 403 would end.
+    ToolError,
+}
+
+/// What becomes of a mutation that the tool answered with `isError`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnToolError {
+    /// It is an answer: kept and replayed.
+    #[default]
+    Keep,
+    /// It says that nothing was done: the key may try again.
+    Release,
+}
+
+/// What becomes of a new key that carries the arguments of another call of a moment ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicate {
+    /// It runs, and is marked.
+    #[default]
+    Flag,
+    /// It is refused.
+    Refuse,
+}
+
+/// The look-out for a model that makes a new key for every retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Twin {
+    /// How far back to look.
+    pub window: Duration,
+    /// What to do about one.
+    pub then: Duplicate,
+}
+
+/// A field inside arguments or a result, by the names that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FieldPath(Vec<String>);
+
+impl FieldPath {
+    /// The path that `text` writes with dots between names; none where a name is empty or has blanks around it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
+        let sound = |name: &String| !name.is_empty() && name.trim() == name;
+        names.iter().all(sound).then_some(Self(names))
+    }
+
+    /// The names, outermost first.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The names with dots between them.
+    pub fn dotted(&self) -> String {
+        self.0.join(".")
+    }
+}
+
+/// What a mutation has beyond what every operation has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutation {
+    pub(super) ttl: Duration,
+    pub(super) lease: Duration,
+    pub(super) in_flight: InFlight,
+    pub(super) forward_argument: bool,
+    pub(super) forward_key: ForwardKey,
+    pub(super) downstream: Downstream,
+    pub(super) on_tool_error: OnToolError,
+    pub(super) twin: Option<Twin>,
+    pub(super) shared_within_tenant: bool,
+}
+
+impl Mutation {
+    /// The ledger's terms, for a gate whose attempts may take this long.
+    pub fn terms(&self, upstream_timeout: Duration) -> Terms {
+        Terms {
+            ttl: self.ttl,
+            lease: self.lease,
+            upstream_timeout,
+            downstream: self.downstream,
+            shared_within_tenant: self.shared_within_tenant,
+        }
+    }
+
+    /// What a retry meets while the first call is still running.
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight
+    }
+
+    /// Whether the app wants the key argument too.
+    pub fn forward_argument(&self) -> bool {
+        self.forward_argument
+    }
+
+    /// The key that the app hears.
+    pub fn forward_key(&self) -> &ForwardKey {
+        &self.forward_key
+    }
+
+    /// What becomes of it when the tool answers with `isError`.
+    pub fn on_tool_error(&self) -> OnToolError {
+        self.on_tool_error
+    }
+
+    /// The look-out for the same arguments under another key, where the policy asks for one.
+    pub fn twin(&self) -> Option<Twin> {
+        self.twin
+    }
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) rule: Rule,
+    pub(super) scopes: Vec<String>,
+    pub(super) deny_as: DenyAs,
+    pub(super) key_argument: String,
+    pub(super) tenant_arguments: Vec<String>,
+    pub(super) redact: Vec<FieldPath>,
+    pub(super) summary: Vec<FieldPath>,
+    pub(super) reasons: BTreeMap<String, String>,
+}
+
+/// The effect, with what only that effect has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Read,
+    Mutation(Box<Mutation>),
+    Deny,
+}
+
+impl Operation {
+    /// Its name: the audit's `tool`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is called through.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it does to the app.
+    pub fn effect(&self) -> Effect {
+        match self.rule {
+            Rule::Read => Effect::Read,
+            Rule::Mutation(_) => Effect::Mutation,
+            Rule::Deny => Effect::Deny,
+        }
+    }
+
+    /// What it has as a mutation; none for reads and for what is denied.
+    pub fn mutation(&self) -> Option<&Mutation> {
+        match &self.rule {
+            Rule::Mutation(mutation) => Some(mutation),
+            Rule::Read | Rule::Deny => None,
+        }
+    }
+
+    /// Every scope that a caller must hold, sorted. Empty only where every actor may read.
+    pub fn scopes(&self) -> &[String] {
+        &self.scopes
+    }
+
+    /// How a missing scope is said.
+    pub fn deny_as(&self) -> DenyAs {
+        self.deny_as
+    }
+
+    /// The argument that carries the key. Reads lose it unused.
+    pub fn key_argument(&self) -> &str {
+        &self.key_argument
+    }
+
+    /// The arguments that would name a tenant: dropped from calls and from schemas.
+    pub fn tenant_arguments(&self) -> &[String] {
+        &self.tenant_arguments
+    }
+
+    /// What is masked in arguments and results.
+    pub fn redact(&self) -> &[FieldPath] {
+        &self.redact
+    }
+
+    /// What of a result the audit keeps.
+    pub fn summary(&self) -> &[FieldPath] {
+        &self.summary
+    }
+
+    /// The audit's reason for a tool error's code.
+    pub fn reason_for(&self, code: &str) -> Option<&str> {
+        self.reasons.get(code).map(String::as_str)
+    }
+}

@@ -1,0 +1,67 @@
+//! The policy files as they are written.
+//!
+//! Promises: what is not known here is a mistake (`deny_unknown_fields`); nothing is filled in.
+//!
+//! Absent on purpose: positions. [`super::check`] takes those of the keys from the TOML reader.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::operation::{DenyAs, Duplicate, Effect, OnToolError};
+use crate::domain::units::Span;
+
+/// `in_flight`, apart from its `wait_up_to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawInFlight {
+    Refuse,
+    Wait,
+}
+
+/// `downstream`, apart from its `downstream_retention`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawDownstream {
+    Unsafe,
+    Idempotent,
+}
+
+/// `[defaults]`: for the operations of its file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDefaults {
+    pub(super) ttl: Option<Span>,
+    pub(super) lease: Option<Span>,
+    pub(super) in_flight: Option<RawInFlight>,
+    pub(super) wait_up_to: Option<Span>,
+    pub(super) tenant_arguments: Option<Vec<String>>,
+    pub(super) key_argument: Option<String>,
+}
+
+/// `[tools.NAME]` or `[methods."NAME"]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawOperation {
+    pub(super) effect: Effect,
+    pub(super) scopes: Option<Vec<String>>,
+    pub(super) deny_as: Option<DenyAs>,
+    pub(super) redact: Option<Vec<String>>,
+    pub(super) summary: Option<Vec<String>>,
+    pub(super) reasons: Option<BTreeMap<String, String>>,
+    pub(super) tenant_arguments: Option<Vec<String>>,
+    pub(super) key_argument: Option<String>,
+    pub(super) forward_argument: Option<bool>,
+    pub(super) ttl: Option<Span>,
+    pub(super) lease: Option<Span>,
+    pub(super) in_flight: Option<RawInFlight>,
+    pub(super) wait_up_to: Option<Span>,
+    pub(super) forward_key: Option<String>,
+    pub(super) forward_key_quoted: Option<bool>,
+    pub(super) downstream: Option<RawDownstream>,
+    pub(super) downstream_retention: Option<Span>,
+    pub(super) on_tool_error: Option<OnToolError>,
+    pub(super) duplicate_window: Option<Span>,
+    pub(super) duplicate: Option<Duplicate>,
+    pub(super) shared_within_tenant: Option<bool>,
+}
