@@ -9,4 +9,5 @@ mod fingerprint;
 mod harness;
 mod house;
 mod json;
+mod policy;
 mod scripted;

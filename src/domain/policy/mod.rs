@@ -3,7 +3,7 @@
 //! Promises: what no file names is denied; a policy with a mistake in it never comes to be; what the files said is
 //! all that decides, so that annotations, names and HTTP verbs never make a call allowed.
 //!
-//! The files' own form is in [`raw`]; [`check`] makes of it what the rest of the program sees, and finds the
+//! The files' own form is in `raw`; `check` and `build` make of it what the rest of the program sees, and find the
 //! mistakes. Absent on purpose: reading directories (see [`crate::config`]) and watching them.
 
 mod build;

@@ -3,7 +3,7 @@
 //! Promises: every value here was checked. A mutation has at least one scope, a lease that can be renewed, and a
 //! `ttl` that outlasts what the backend remembers; only a mutation has terms.
 //!
-//! Absent on purpose: `Deserialize`. What stands in the files is in [`super::raw`].
+//! Absent on purpose: `Deserialize`. What stands in the files is in `raw`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
