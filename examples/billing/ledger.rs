@@ -38,7 +38,7 @@ pub(crate) struct Effect {
 pub(crate) struct Moved {
     pub(crate) id: String,
     pub(crate) order_id: String,
-    pub(crate) amount_cents: u64,
+    pub(crate) amount_cents: i64,
 }
 
 /// Every effect, in order.
@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// The charge that this tenant's key made, now or before. Without a key, always a new one.
-    pub(crate) fn charge_once(&self, call: Call, order_id: String, amount_cents: u64) -> io::Result<Moved> {
+    pub(crate) fn charge_once(&self, call: Call, order_id: String, amount_cents: i64) -> io::Result<Moved> {
         let key = call.idempotency_key.clone().map(|key| (call.tenant().to_owned(), key));
         let mut pages = self.pages();
         if let Some(made) = key.as_ref().and_then(|key| pages.charges.get(key)) {

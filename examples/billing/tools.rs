@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::ledger::{Call, Ledger, Moved};
 
 /// The books: tenant, invoice, order, cents.
-const BOOKS: [(&str, &str, &str, u64); 3] = [
+const BOOKS: [(&str, &str, &str, i64); 3] = [
     ("acme", "inv_1001", "ord_9f2", 12_500),
     ("acme", "inv_1002", "ord_a17", 4_900),
     ("globex", "inv_2001", "ord_c40", 99_000),
@@ -54,7 +54,7 @@ struct Money {
     /// The order, such as `ord_9f2`.
     order_id: String,
     /// How much, in cents.
-    amount_cents: u64,
+    amount_cents: i64,
     /// The customer account.
     #[serde(rename = "tenant_id")]
     _tenant_id: Option<String>,
