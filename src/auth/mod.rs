@@ -1,1 +1,25 @@
-//! (being built)
+//! From a bearer token to an actor, and what clients are told about where tokens come from.
+//!
+//! Promises: an [`Actor`](crate::domain::actor::Actor) comes from a token whose signature, issuer, audience, times
+//! and claims all held; the key's own type decides about the algorithm, never the token.
+//!
+//! Absent on purpose: the HTTP of it. [`Verifier`] takes a token's text; the challenges of [`Resource`] are values.
+
+mod claims;
+pub mod clock;
+mod fetch;
+mod issue;
+mod keyring;
+mod keys;
+mod resource;
+mod settings;
+mod token;
+mod verifier;
+
+pub use clock::{Clock, UnixSeconds};
+pub use issue::{Bearer, IssueFault, issue};
+pub use keys::KeyFault;
+pub use resource::{NotAResource, Resource};
+pub use settings::{AuthSetupFault, ClaimNames, KeySource, MIN_SECRET_BYTES, Pace, Settings};
+pub use token::{MAX_TOKEN_BYTES, TokenFault};
+pub use verifier::{AuthFault, Verified, Verifier, bearer};

@@ -4,6 +4,7 @@
 //! that says how to get it.
 #![cfg(test)]
 
+mod auth;
 mod fingerprint;
 #[expect(dead_code, reason = "the tests of the running gate use the rest")]
 mod harness;

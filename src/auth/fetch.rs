@@ -1,0 +1,102 @@
+//! Fetches a JWKS document.
+//!
+//! Promises: https only; no redirect is followed; the answer's size and the time that it takes are bounded.
+//!
+//! Absent on purpose: deciding when to fetch ([`super::keyring`]).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore, crypto};
+
+use super::keys::KeyFault;
+
+/// The largest document, in bytes.
+const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
+
+/// A JWKS document at an https URL.
+pub(super) struct Remote {
+    url: Uri,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    timeout: Duration,
+}
+
+impl Remote {
+    /// Checks the URL and reads the certificate authorities; nothing is fetched yet.
+    pub(super) fn new(url: &str, ca_file: Option<&Path>, timeout: Duration) -> Result<Self, KeyFault> {
+        let url: Uri = url.parse().map_err(|_| KeyFault::NotHttps)?;
+        if url.scheme() != Some(&http::uri::Scheme::HTTPS) || url.host().is_none_or(str::is_empty) {
+            return Err(KeyFault::NotHttps);
+        }
+        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| KeyFault::Roots(error.into()))?
+            .with_root_certificates(roots(ca_file)?)
+            .with_no_client_auth();
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_only()
+            .enable_http1()
+            .build();
+        // One document every few minutes: a connection kept open for it would only ever be found closed.
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        Ok(Self { url, client, timeout })
+    }
+
+    /// Fetches the document.
+    pub(super) async fn fetch(&self) -> Result<Bytes, KeyFault> {
+        tokio::time::timeout(self.timeout, self.exchange()).await.map_err(|_| KeyFault::TimedOut)?
+    }
+
+    async fn exchange(&self) -> Result<Bytes, KeyFault> {
+        let request = Request::get(&self.url)
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, concat!("oncegate/", env!("CARGO_PKG_VERSION")))
+            .body(Empty::new())
+            .map_err(|error| KeyFault::Fetch(error.into()))?;
+        let response = self.client.request(request).await.map_err(|error| KeyFault::Fetch(error.into()))?;
+        if response.status() != StatusCode::OK {
+            return Err(KeyFault::Status(response.status().as_u16()));
+        }
+        let body = Limited::new(response.into_body(), MAX_DOCUMENT_BYTES);
+        Ok(body.collect().await.map_err(KeyFault::Fetch)?.to_bytes())
+    }
+}
+
+/// The authorities in the file and no others; the system's where no file is named.
+fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, KeyFault> {
+    let mut store = RootCertStore::empty();
+    if let Some(path) = ca_file {
+        let bytes = read(path)?;
+        for certificate in CertificateDer::pem_slice_iter(&bytes) {
+            let certificate = certificate.map_err(|error| KeyFault::Roots(Box::new(error)))?;
+            store.add(certificate).map_err(|error| KeyFault::Roots(error.into()))?;
+        }
+    } else {
+        let found = rustls_native_certs::load_native_certs();
+        store.add_parsable_certificates(found.certs);
+        if let (true, Some(error)) = (store.is_empty(), found.errors.into_iter().next()) {
+            return Err(KeyFault::Roots(error.into()));
+        }
+    }
+    if store.is_empty() {
+        return Err(KeyFault::Roots("there is no certificate".into()));
+    }
+    Ok(store)
+}
+
+/// A file, or the fault that names it.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, KeyFault> {
+    std::fs::read(path).map_err(|source| KeyFault::File { path: path.display().to_string(), source })
+}

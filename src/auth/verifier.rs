@@ -1,0 +1,153 @@
+//! From a bearer token to an actor.
+//!
+//! Promises: a [`Verified`] is made here only, of a token whose signature, issuer, audience, times and claims all
+//! held; it says until when. A verified token is remembered by its hash for at most a minute, never past its end, and
+//! never past a change of keys.
+//!
+//! Absent on purpose: anonymous callers, and any other place that an actor could come from.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use quick_cache::sync::Cache;
+use sha2::{Digest as _, Sha256};
+
+use super::claims::judge;
+use super::clock::{Clock, UnixSeconds};
+use super::keyring::Keyring;
+use super::settings::{AuthSetupFault, Pace, Settings};
+use super::token::{MAX_TOKEN_BYTES, Token, TokenFault};
+use crate::domain::actor::Actor;
+use crate::domain::refusal::Refusal;
+
+/// How long a verified token is remembered.
+const REMEMBERED_SECONDS: UnixSeconds = 60;
+/// How many are.
+const REMEMBERED_TOKENS: usize = 4096;
+
+/// Who calls, as a genuine token says.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    actor: Arc<Actor>,
+    until: UnixSeconds,
+}
+
+impl Verified {
+    /// The caller.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// The first second (Unix time) at which it does not hold any more: the token's expiry and leeway, or the end of
+    /// its session, whichever comes first.
+    pub fn until(&self) -> UnixSeconds {
+        self.until
+    }
+}
+
+/// Why a call has no actor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthFault {
+    /// It brings no token.
+    #[error("there is no token")]
+    Missing,
+    /// Its token is not acceptable.
+    #[error(transparent)]
+    Bad(#[from] TokenFault),
+    /// The keys that would tell are not to be had.
+    #[error("the keys that tokens are checked with are not available")]
+    KeysUnavailable,
+}
+
+impl From<AuthFault> for Refusal {
+    fn from(fault: AuthFault) -> Self {
+        match fault {
+            AuthFault::Missing => Self::NoToken,
+            AuthFault::Bad(fault) => Self::BadToken { detail: fault.to_string() },
+            AuthFault::KeysUnavailable => Self::KeysUnavailable,
+        }
+    }
+}
+
+/// Verifies tokens.
+pub struct Verifier {
+    settings: Settings,
+    keyring: Arc<Keyring>,
+    clock: Clock,
+    remembered: Cache<[u8; 32], Remembered>,
+}
+
+#[derive(Clone)]
+struct Remembered {
+    verified: Verified,
+    generation: u64,
+    from: UnixSeconds,
+}
+
+impl Verifier {
+    /// Checks the settings and reads the keys; those of a URL are not fetched yet.
+    pub fn new(settings: Settings) -> Result<Self, AuthSetupFault> {
+        let pace = settings.keys.pace();
+        Self::paced(settings, pace, Clock::system())
+    }
+
+    /// As [`Verifier::new`], with a pace and a clock of one's own.
+    pub fn paced(settings: Settings, pace: Pace, clock: Clock) -> Result<Self, AuthSetupFault> {
+        settings.check()?;
+        let keyring = Keyring::open(&settings.keys, pace)?;
+        Ok(Self { settings, keyring, clock, remembered: Cache::new(REMEMBERED_TOKENS) })
+    }
+
+    /// Keeps the keys fresh for as long as it is polled; ends at once where keys cannot change. Run it beside the
+    /// server: keys that an issuer withdrew are noticed by nothing else.
+    pub fn keep_fresh(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.keyring).keep_fresh()
+    }
+
+    /// Who calls. May wait for keys (bounded by the pace's timeout).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by dropping the future; a fetch that it began goes on.
+    pub async fn verify(&self, token: &str) -> Result<Verified, AuthFault> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(TokenFault::TooLong.into());
+        }
+        let (now, hash) = (self.clock.now(), Sha256::digest(token).into());
+        if let Some(verified) = self.recall(&hash, now) {
+            return Ok(verified);
+        }
+        let parsed = Token::parse(token)?;
+        // Before the signature: a token that could not be taken anyway must not send us to the key server.
+        let judged = judge(&parsed.claims, &self.settings, now)?;
+        let generation = self.keyring.prove(&parsed).await?;
+        let verified = Verified { actor: Arc::new(judged.actor), until: judged.until };
+        self.remembered.insert(hash, Remembered { verified: verified.clone(), generation, from: now });
+        Ok(verified)
+    }
+
+    /// Whether what was verified still holds: for whoever waited since.
+    pub fn still_holds(&self, verified: &Verified) -> bool {
+        self.clock.now() < verified.until
+    }
+
+    fn recall(&self, hash: &[u8; 32], now: UnixSeconds) -> Option<Verified> {
+        let seen = self.remembered.get(hash)?;
+        let until = seen.verified.until.min(seen.from.saturating_add(REMEMBERED_SECONDS));
+        let holds = (seen.from..until).contains(&now) && seen.generation == self.keyring.generation();
+        holds.then_some(seen.verified)
+    }
+}
+
+/// The one bearer token of a request.
+pub fn bearer(headers: &HeaderMap) -> Result<&str, AuthFault> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (first, second) = (values.next().ok_or(AuthFault::Missing)?, values.next());
+    let parts = first.to_str().ok().and_then(|text| text.split_once(' '));
+    match parts {
+        Some((scheme, token)) if second.is_none() && scheme.eq_ignore_ascii_case("bearer") => {
+            let token = token.trim_matches(' ');
+            if token.is_empty() { Err(AuthFault::Missing) } else { Ok(token) }
+        }
+        _ => Err(TokenFault::NotBearer.into()),
+    }
+}
