@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::answer::{Answer, Step};
+use crate::harness::cable::Cable;
 use crate::harness::client::{Client, Era};
+use crate::harness::postgres;
 use crate::harness::upstream::Upstream;
 
 #[tokio::test]
@@ -52,4 +54,35 @@ async fn raw_steps_go_out_as_they_are() {
     upstream.script("pay", [Answer::raw(vec![Step::Send(text.into())]).after(Duration::from_millis(1))]);
     let reply = Client::new(upstream.address(), Era::Legacy).tool("pay", &json!({})).send().await;
     assert_eq!((reply.status(), reply.http.header("X-Odd")), (418, Some("1")));
+}
+
+#[tokio::test]
+async fn each_database_is_new_and_empty() {
+    let (one, two) = (postgres::database().await, postgres::database().await);
+    assert_ne!(one, two);
+    let (client, connection) =
+        tokio_postgres::connect(&one, tokio_postgres::NoTls).await.expect("a database");
+    let carried = tokio::spawn(connection);
+    let tables =
+        client.query("select 1 from pg_tables where schemaname = 'public'", &[]).await.expect("rows");
+    assert!(tables.is_empty());
+    drop(client);
+    carried.await.expect("the connection's task").expect("it ends well");
+}
+
+#[tokio::test]
+async fn a_cut_cable_carries_nothing_until_it_is_mended() {
+    let upstream = Upstream::start().await;
+    let mut cable = Cable::to(upstream.address()).await;
+    let ask = Client::new(cable.address(), Era::Modern).tool("pay", &json!({}));
+    assert_eq!(ask.clone().send().await.word(), "ok");
+    let hold = upstream.hold("pay");
+    let open = ask.clone().open().await;
+    upstream.called("pay", 2).await;
+    cable.cut().await;
+    assert!(ask.clone().try_send().await.is_none(), "new connections are refused");
+    hold.release();
+    assert!(open.try_reply().await.is_none(), "old ones are gone");
+    cable.mend().await;
+    assert_eq!(ask.send().await.word(), "ok");
 }

@@ -56,11 +56,6 @@ impl Client {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The same client at another address: another gate.
-    pub(crate) fn at(&self, address: SocketAddr) -> Self {
-        Self { address, ..self.clone() }
-    }
-
     /// A call of a tool, with id 1 and no key.
     pub(crate) fn tool(&self, name: &str, arguments: &Value) -> Ask {
         self.rpc("tools/call", &json!({ "name": name, "arguments": arguments }))
@@ -163,22 +158,33 @@ impl Ask {
 
     /// Sends it and reads the answer.
     pub(crate) async fn send(self) -> Reply {
-        in_time("an answer of the gate", async { self.open().await.reply().await }).await
+        self.open().await.reply().await
+    }
+
+    /// Sends it and reads the answer, where somebody listens.
+    pub(crate) async fn try_send(self) -> Option<Reply> {
+        let socket = TcpStream::connect(self.address).await.ok()?;
+        let open = self.write_to(socket).await?;
+        in_time("an answer of the gate", open.try_reply()).await
     }
 
     /// Sends it whole and leaves the answer for later.
     pub(crate) async fn open(self) -> Open {
+        let socket = TcpStream::connect(self.address).await.expect("the gate listens");
+        self.write_to(socket).await.expect("the gate reads a head")
+    }
+
+    async fn write_to(self, mut socket: TcpStream) -> Option<Open> {
         let body = self.text_bytes();
         let mut head = format!("{} HTTP/1.1\r\n", self.line);
         for (name, value) in &self.headers {
             write!(head, "{name}: {value}\r\n").expect("a String takes all");
         }
         write!(head, "Content-Length: {}\r\n\r\n", body.len()).expect("a String takes all");
-        let mut socket = TcpStream::connect(self.address).await.expect("the gate listens");
-        socket.write_all(head.as_bytes()).await.expect("the gate reads a head");
+        socket.write_all(head.as_bytes()).await.ok()?;
         // A gate that refuses a body unread may close while it is still being sent; its answer is there all the same.
         let _refused_early = socket.write_all(&body).await.is_err();
-        Open { socket }
+        Some(Open { socket })
     }
 
     fn text_bytes(&self) -> Bytes {
@@ -196,10 +202,16 @@ pub(crate) struct Open {
 
 impl Open {
     /// The answer.
-    pub(crate) async fn reply(mut self) -> Reply {
-        let message = Reader::new().next(&mut self.socket).await.expect("the gate answers every request");
+    pub(crate) async fn reply(self) -> Reply {
+        let reply = in_time("an answer of the gate", self.try_reply()).await;
+        reply.expect("the gate answers every request")
+    }
+
+    /// The answer, where one comes.
+    pub(crate) async fn try_reply(mut self) -> Option<Reply> {
+        let message = Reader::new().next(&mut self.socket).await?;
         assert!(message.whole, "the gate's answer was cut: {message:?}");
-        Reply { http: message }
+        Some(Reply { http: message })
     }
 
     /// The client goes, with a reset rather than a farewell.
@@ -249,6 +261,18 @@ impl Reply {
             (None, Some(code)) => code.to_string(),
             (None, None) if !json["result"].is_null() => "ok".to_owned(),
             (None, None) => format!("HTTP {} {:?}", self.status(), self.http.body),
+        }
+    }
+
+    /// What the caller met: `first` for the upstream's own answer, `replay`, or the word of a refusal.
+    pub(crate) fn met(&self) -> String {
+        let word = self.word();
+        if self.is_replay() {
+            "replay".to_owned()
+        } else if word == "ok" {
+            "first".to_owned()
+        } else {
+            word
         }
     }
 

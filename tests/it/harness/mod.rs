@@ -5,11 +5,18 @@
 //! Absent on purpose: fixed waits. What takes time is waited for by what it does, with a limit that fails the test.
 
 pub(crate) mod answer;
+pub(crate) mod cable;
 pub(crate) mod client;
+pub(crate) mod gate;
 pub(crate) mod http;
+pub(crate) mod postgres;
+pub(crate) mod setup;
+pub(crate) mod tls;
 pub(crate) mod upstream;
 
 use std::time::Duration;
+
+use setup::Home;
 
 /// How long anything in a test may take before the test is called stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,6 +30,14 @@ pub(crate) async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Op
         }
         assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Runs a check on every home of claims, one after the other.
+pub(crate) async fn on_every_store(mut check: impl AsyncFnMut(Home)) {
+    for home in Home::ALL {
+        eprintln!("--- on {home:?}");
+        check(home).await;
     }
 }
 

@@ -45,7 +45,6 @@ impl Received {
 struct State {
     received: Vec<Received>,
     answers: HashMap<String, VecDeque<Answer>>,
-    resets: usize,
 }
 
 struct Shared {
@@ -111,11 +110,6 @@ impl Upstream {
         hold
     }
 
-    /// The next connections are reset before anything is read from them.
-    pub(crate) fn reset_connections(&self, count: usize) {
-        self.state(|state| state.resets = count);
-    }
-
     /// Everything that it received.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.state(|state| state.received.clone())
@@ -150,16 +144,6 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Sha
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         let shared = shared.clone();
-        let reset = {
-            let mut state = shared.state.lock().expect("the record");
-            let reset = state.resets > 0;
-            state.resets = state.resets.saturating_sub(1);
-            reset
-        };
-        if reset {
-            socket.reset_on_close();
-            continue;
-        }
         let tls = tls.clone();
         connections.spawn(async move {
             socket.set_nodelay(true).expect("a TCP socket");

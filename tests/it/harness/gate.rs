@@ -1,0 +1,225 @@
+//! The real gate: the `oncegate` binary with a configuration of its own, its claims in a home of its own.
+//!
+//! Promises: a gate is ready when a test gets it, and is gone with its value; what it logged is shown where its test
+//! fails; a second start finds the same configuration, ports and claims.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::client::{Client, Era};
+use super::eventually;
+use super::postgres;
+use super::setup::{Home, JWT_SECRET, Setup, claims_with, sign, token};
+
+/// A gate, running or killed.
+pub(crate) struct Gate {
+    // Shared by the gates of one service, and gone with the last of them.
+    folder: Arc<TempDir>,
+    config: PathBuf,
+    log: PathBuf,
+    setup: Setup,
+    address: SocketAddr,
+    health: SocketAddr,
+    process: Option<Child>,
+}
+
+impl Gate {
+    /// A gate that is ready.
+    pub(crate) async fn start(setup: Setup) -> Self {
+        let url = match setup.home {
+            Home::Sqlite => None,
+            Home::Postgres => Some(postgres::database().await),
+        };
+        Self::start_on(setup, url).await
+    }
+
+    /// A gate whose setup says itself what tokens are checked with.
+    pub(crate) async fn start_with_keys_of_its_own(setup: Setup) -> Self {
+        Self::start_in(setup, None).await
+    }
+
+    /// A gate on this database.
+    pub(crate) async fn start_on(setup: Setup, store_url: Option<String>) -> Self {
+        Self::start_in(setup.set("auth.hs256_secret_file", "jwt"), store_url).await
+    }
+
+    async fn start_in(setup: Setup, store_url: Option<String>) -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        let file = folder.path().join("oncegate.db");
+        let url = store_url.unwrap_or_else(|| format!("sqlite:{}", file.display()));
+        fs::write(folder.path().join("secret"), "0123456789abcdef0123456789abcdef").expect("the secret");
+        fs::write(folder.path().join("jwt"), JWT_SECRET).expect("the tokens' secret");
+        fs::create_dir(folder.path().join("policies")).expect("the policies' folder");
+        fs::write(folder.path().join("policies/tests.toml"), &setup.policy).expect("the policy");
+        let setup = setup
+            .set("store.url", url)
+            .set("secret_file", text(&folder.path().join("secret")))
+            .set("policy.dir", text(&folder.path().join("policies")));
+        let mut gate = Self::in_folder(folder, "one", setup);
+        if gate.setup.home == Home::Postgres {
+            let migrated = gate.run(&["migrate"]);
+            assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));
+        }
+        gate.restart().await;
+        gate
+    }
+
+    /// Another gate of the same service, with the same secrets, policy and claims.
+    pub(crate) async fn another(&self) -> Self {
+        let mut gate = Self::in_folder(self.folder.clone(), "two", self.setup.clone());
+        gate.restart().await;
+        gate
+    }
+
+    fn in_folder(folder: Arc<TempDir>, name: &str, setup: Setup) -> Self {
+        let [address, health, admin] = [free_port(), free_port(), free_port()];
+        let setup = setup
+            .set("listen", address.to_string())
+            .set("health_listen", health.to_string())
+            .set("admin_listen", admin.to_string());
+        let config = folder.path().join(format!("{name}.toml"));
+        fs::write(&config, setup.to_toml()).expect("the configuration");
+        let log = folder.path().join(format!("{name}.log"));
+        Self { folder, config, log, setup, address, health, process: None }
+    }
+
+    /// Starts it where it is down, and waits until it is ready.
+    pub(crate) async fn restart(&mut self) {
+        assert!(self.process.is_none(), "the gate is running");
+        let log = File::options().create(true).append(true).open(&self.log).expect("the log");
+        let errors = log.try_clone().expect("the log once more");
+        let mut command = self.command(&["serve"]);
+        let process = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+        self.process = Some(process.expect("the gate's binary"));
+        let probe = Client::new(self.health, Era::Legacy).rpc("", &json!({})).line("GET /readyz");
+        eventually("the gate to be ready", async || {
+            let process = self.process.as_mut().expect("it was just started");
+            if let Some(status) = process.try_wait().expect("its status") {
+                panic!("the gate ended with {status}:\n{}", self.logged());
+            }
+            let reply = probe.clone().try_send().await?;
+            (reply.status() == 200).then_some(())
+        })
+        .await;
+    }
+
+    /// Kills it as a machine does that loses power: no handler runs.
+    pub(crate) fn kill(&mut self) {
+        let mut process = self.process.take().expect("the gate is running");
+        process.kill().expect("it can be killed");
+        process.wait().expect("it has ended");
+    }
+
+    /// Asks it to stop, waits until it has, and returns its exit code.
+    pub(crate) async fn stop(&mut self) -> Option<i32> {
+        let mut process = self.process.take().expect("the gate is running");
+        let pid = process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
+        let ended = eventually("the gate to stop", async || process.try_wait().expect("its status")).await;
+        ended.code()
+    }
+
+    /// Where it takes calls.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it logged so far.
+    pub(crate) fn logged(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// A client with a good token: user `u1` of `acme`, all scopes.
+    pub(crate) fn client(&self, era: Era) -> Client {
+        Client::new(self.address, era).bearing(&token())
+    }
+
+    /// A client whose token has some claims set; null takes one out.
+    pub(crate) fn client_with(&self, era: Era, changes: &Value) -> Client {
+        Client::new(self.address, era).bearing(&sign(&claims_with(changes)))
+    }
+
+    /// Its audit rows, oldest first, once there are at least `count`.
+    pub(crate) async fn audit(&self, count: usize) -> Vec<Value> {
+        eventually(&format!("{count} audit rows"), async || {
+            let rows = self.rows(&["audit", "--json"]);
+            (rows.len() >= count).then_some(rows)
+        })
+        .await
+    }
+
+    /// The claim with this key.
+    pub(crate) fn claim(&self, key: &str) -> Value {
+        let mut claims = self.rows(&["claims", "list", "--key", key, "--json"]);
+        assert_eq!(claims.len(), 1, "claims with the key {key}: {claims:?}");
+        claims.remove(0)
+    }
+
+    /// Every claim.
+    pub(crate) fn claims(&self) -> Vec<Value> {
+        self.rows(&["claims", "list", "--json"])
+    }
+
+    fn rows(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("it prints UTF-8");
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+    }
+
+    /// Runs a command of the binary with the gate's configuration.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).stdin(Stdio::null()).output().expect("the gate's binary")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary();
+        command.args(arguments).arg("--config").arg(&self.config).current_dir(self.folder.path());
+        command
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _gone_already = process.kill().is_err() || process.wait().is_err();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- what the gate at {} logged ---\n{}", self.address, self.logged());
+        }
+    }
+}
+
+/// The binary, in an environment without settings for it.
+pub(crate) fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ONCEGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("temporary folders have plain names").to_owned()
+}
+
+/// A port that nobody has: below those that the kernel hands out by itself, so that no outgoing connection takes it
+/// between here and the gate's start.
+fn free_port() -> SocketAddr {
+    loop {
+        let random = uuid::Uuid::new_v4().as_u128() % 20_000;
+        let port = 10_000 + u16::try_from(random).expect("below 20000");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
