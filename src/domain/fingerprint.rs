@@ -79,6 +79,7 @@ impl Secret {
 enum Purpose {
     SecretId,
     Arguments,
+    Bytes,
     Round,
     State,
 }
@@ -88,6 +89,7 @@ impl Purpose {
         match self {
             Self::SecretId => "oncegate 1 secret id",
             Self::Arguments => "oncegate 1 arguments",
+            Self::Bytes => "oncegate 1 bytes",
             Self::Round => "oncegate 1 round",
             Self::State => "oncegate 1 request state",
         }
@@ -135,6 +137,12 @@ impl Fingerprinter {
         let signed = under(&self.secrets.signing);
         let accepted = std::iter::once(signed.clone()).chain(self.secrets.others.iter().map(under)).collect();
         Fingerprints { signed, accepted }
+    }
+
+    /// The hash, as `ID:HEX`, of bytes that are no JSON: what the audit keeps of them.
+    pub fn of_bytes(&self, bytes: &[u8]) -> String {
+        let secret = &self.secrets.signing;
+        format!("{}:{}", secret.id, hash(&secret.keyed, Purpose::Bytes, &[Some(bytes)]))
     }
 
     /// The hash of the round that a call brings, in hexadecimal digits; empty for a first round, which brings neither.

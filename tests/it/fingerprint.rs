@@ -44,6 +44,9 @@ fn a_fingerprint_names_its_secret_and_needs_it() {
     assert_eq!((id.len(), hash.len()), (8, 64));
     assert_ne!(id, other.split_once(':').unwrap().0);
     assert_ne!(hash, other.split_once(':').unwrap().1);
+    // Bytes that are no JSON are hashed for another purpose, whatever they hold.
+    assert_ne!(under(&[ONE]).of_bytes(b"{}"), one);
+    assert!(under(&[ONE]).of_bytes(b"{}").starts_with(id));
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod harness;
 mod house;
 mod json;
 mod policy;
+mod redact;
 mod scripted;

@@ -31,30 +31,42 @@ impl Number {
     /// Writes the value: `0`, or an optional `-`, digits that neither begin nor end with a zero, and `e` with the
     /// exponent where that is not zero.
     pub(super) fn write_canonical(&self, out: &mut Vec<u8>) {
-        let (negative, text) = match self.0.strip_prefix('-') {
-            Some(text) => (true, text),
-            None => (false, &*self.0),
-        };
-        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-
-        let digits = [whole, fraction].concat();
-        let significant = digits.trim_end_matches('0');
-        let trailing = digits.len() - significant.len();
-        let significant = significant.trim_start_matches('0');
-        if significant.is_empty() {
+        let Some((digits, exponent)) = self.value() else {
             out.push(b'0');
             return;
-        }
-        if negative {
+        };
+        if self.0.starts_with('-') {
             out.push(b'-');
         }
-        out.extend_from_slice(significant.as_bytes());
-        let exponent = sum(exponent, signed(trailing) - signed(fraction.len()));
+        out.extend_from_slice(digits.as_bytes());
         if exponent != "0" {
             out.push(b'e');
             out.extend_from_slice(exponent.as_bytes());
         }
+    }
+
+    /// The decimal digits of a value that is whole, without its sign, where they are `most` or fewer.
+    pub fn whole_digits(&self, most: usize) -> Option<String> {
+        let Some((mut digits, exponent)) = self.value() else { return Some("0".to_owned()) };
+        let zeros: usize = exponent.parse().ok()?;
+        if digits.len().saturating_add(zeros) > most {
+            return None;
+        }
+        digits.extend(std::iter::repeat_n('0', zeros));
+        Some(digits)
+    }
+
+    /// The size of a value that is not zero: digits that neither begin nor end with a zero, and their exponent.
+    fn value(&self) -> Option<(String, String)> {
+        let text = self.0.trim_start_matches('-');
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = [whole, fraction].concat();
+        let significant = digits.trim_end_matches('0');
+        let trailing = digits.len() - significant.len();
+        let significant = significant.trim_start_matches('0');
+        (!significant.is_empty())
+            .then(|| (significant.to_owned(), sum(exponent, signed(trailing) - signed(fraction.len()))))
     }
 }
 
