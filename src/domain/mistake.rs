@@ -58,16 +58,16 @@ impl Mistake {
         Self::new(Place::File { path: path.to_owned(), at: None }, message)
     }
 
+    /// What the TOML reader, or serde above it, complained about, in this house's words.
+    pub fn of_toml(place: Place, error: &toml::de::Error) -> Self {
+        let (message, help) = reworded(error.message());
+        Self { place, message, help }
+    }
+
     /// The same mistake, with a hint how to put it right.
     #[must_use]
     pub fn with_help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
-    }
-
-    /// The same mistake, found somewhere else: for sources that are not files.
-    #[must_use]
-    pub fn moved_to(self, place: Place) -> Self {
-        Self { place, ..self }
     }
 
     /// Where it stands.
@@ -109,6 +109,52 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
+/// Every mistake that was found: at least one, in the order of their places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes(Vec<Mistake>);
+
+impl Mistakes {
+    /// `Err` with everything that was found, sorted and each told once; `Ok` where nothing was.
+    pub fn none_in(mut found: Vec<Mistake>) -> Result<(), Self> {
+        found.sort();
+        found.dedup();
+        if found.is_empty() { Ok(()) } else { Err(Self(found)) }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> std::slice::Iter<'_, Mistake> {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Mistakes {
+    type Item = &'a Mistake;
+    type IntoIter = std::slice::Iter<'a, Mistake>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl From<Mistake> for Mistakes {
+    fn from(mistake: Mistake) -> Self {
+        Self(vec![mistake])
+    }
+}
+
+/// One to a line.
+impl fmt::Display for Mistakes {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, mistake) in self.0.iter().enumerate() {
+            let gap = if at == 0 { "" } else { "\n" };
+            write!(to, "{gap}{mistake}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
 /// A file's text, and the maker of mistakes in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -142,14 +188,13 @@ impl<'a> Source<'a> {
         Mistake::new(self.place(span), message)
     }
 
-    /// What the TOML reader, or serde above it, complained about, in this house's words.
+    /// What the TOML reader, or serde above it, complained about.
     pub fn of_toml(&self, error: &toml::de::Error) -> Mistake {
         let place = match error.span() {
             Some(span) => self.place(&span),
             None => Place::File { path: self.path.to_owned(), at: None },
         };
-        let (message, help) = reworded(error.message());
-        Mistake { place, message, help }
+        Mistake::of_toml(place, error)
     }
 }
 
@@ -165,7 +210,7 @@ pub fn position(text: &str, offset: usize) -> Position {
 pub fn nearest(word: &str, known: &[&str]) -> Option<String> {
     let alike = known
         .iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))
+        .map(|candidate| (likeness(word, candidate), *candidate))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .max_by(|one, other| one.0.total_cmp(&other.0));
     match alike {
@@ -173,6 +218,12 @@ pub fn nearest(word: &str, known: &[&str]) -> Option<String> {
         None if known.is_empty() || known.len() > 8 => None,
         None => Some(format!("it may be {}", quoted_list(known))),
     }
+}
+
+/// One slip of the finger is a likeness of its own: short words have few letters to be alike in.
+fn likeness(word: &str, candidate: &str) -> f64 {
+    let slip = strsim::osa_distance(word, candidate) <= 1;
+    strsim::jaro_winkler(word, candidate).max(if slip { ALIKE } else { 0.0 })
 }
 
 /// `"a"`, `"a" or "b"`, `"a", "b" or "c"`.

@@ -16,7 +16,7 @@ use super::operation::{Kind, Operation};
 use super::raw::{RawDefaults, RawOperation};
 use super::{Warning, is_housekeeping};
 use crate::domain::ledger::Downstream;
-use crate::domain::mistake::{Mistake, Place, Source, nearest};
+use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 
 const TABLES: [&str; 3] = ["defaults", "tools", "methods"];
 
@@ -68,21 +68,15 @@ struct Findings {
 }
 
 /// The operations of all files, or every mistake in them.
-pub(super) fn operations(
-    sources: &[(PathBuf, String)],
-) -> Result<(Vec<Operation>, Vec<Warning>), Vec<Mistake>> {
+pub(super) fn operations(sources: &[(PathBuf, String)]) -> Result<(Vec<Operation>, Vec<Warning>), Mistakes> {
     let mut findings = Findings::default();
     for (path, text) in sources {
         findings.read_file(Source::new(path, text));
     }
     findings.refuse_same_names();
     findings.refuse_same_forwarded_keys();
-    let Findings { named, mut warnings, mut mistakes } = findings;
-    if !mistakes.is_empty() {
-        mistakes.sort();
-        mistakes.dedup();
-        return Err(mistakes);
-    }
+    let Findings { named, mut warnings, mistakes } = findings;
+    Mistakes::none_in(mistakes)?;
     if named.is_empty() {
         warnings.push(Warning(Mistake::new(
             Place::Settings,

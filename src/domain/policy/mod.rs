@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::domain::actor::Actor;
-use crate::domain::mistake::Mistake;
+use crate::domain::mistake::{Mistake, Mistakes};
 use crate::domain::refusal::Refusal;
 
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
@@ -136,7 +136,7 @@ impl From<Denial> for Refusal {
 impl Policy {
     /// The policy that these files make together: path and text of each. All mistakes are reported at once, in the
     /// order of the files.
-    pub fn from_sources(sources: &[(PathBuf, String)]) -> Result<(Self, Vec<Warning>), Vec<Mistake>> {
+    pub fn from_sources(sources: &[(PathBuf, String)]) -> Result<(Self, Vec<Warning>), Mistakes> {
         let (operations, warnings) = check::operations(sources)?;
         let operations = operations.into_iter().map(|one| (one.name().to_owned(), Arc::new(one))).collect();
         Ok((Self { operations, version: version_of(sources) }, warnings))

@@ -1,0 +1,135 @@
+//! The settings as the program uses them: checked, complete, read from their files.
+//!
+//! Promises: a value of these types was made by [`super::Layers`] and nothing in it needs another check.
+//!
+//! Absent on purpose: `Deserialize`, and `Debug` on whatever holds a secret or a URL with a password.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Uri;
+
+use super::files::Secret;
+use crate::domain::fingerprint::Secrets;
+
+/// Everything that `serve` needs.
+#[non_exhaustive]
+pub struct ServeConfig {
+    /// The app that this gate guards.
+    pub service: String,
+    /// For fingerprints; the first signs.
+    pub secrets: Secrets,
+    /// Where calls come in.
+    pub listen: SocketAddr,
+    /// Where health and metrics are.
+    pub health_listen: SocketAddr,
+    /// The MCP endpoint as clients dial it: an absolute http or https URL.
+    pub public_url: String,
+    /// The app.
+    pub upstream: UpstreamConfig,
+    /// Whose tokens are taken.
+    pub auth: AuthConfig,
+    /// Where claims and audit rows are.
+    pub store: StoreConfig,
+    /// The folder of the policy.
+    pub policy_dir: PathBuf,
+    /// How much at once.
+    pub limits: Limits,
+}
+
+/// The app.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpstreamConfig {
+    /// Scheme, host and port; no path.
+    pub url: Uri,
+    /// The path of the MCP endpoint, beginning with a slash.
+    pub mcp_path: String,
+    /// A call's whole time.
+    pub timeout: Duration,
+    /// Until a connection stands; not longer than `timeout`.
+    pub connect_timeout: Duration,
+    /// How long a connection may have been idle that a mutation goes out on; zero: always a new one.
+    pub max_idle: Duration,
+    /// Certificates (PEM) that may sign the app's, where not the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the token is passed on.
+    pub forward_authorization: bool,
+}
+
+/// Whose tokens are taken, and where the actor stands in them.
+#[non_exhaustive]
+pub struct AuthConfig {
+    /// Compared exactly.
+    pub issuer: String,
+    /// At least one.
+    pub audiences: Vec<String>,
+    /// At least one.
+    pub authorization_servers: Vec<String>,
+    /// Where the keys are.
+    pub keys: KeySource,
+    /// How far the issuer's clock may be off.
+    pub leeway: Duration,
+    /// How long after sign-in a token is taken.
+    pub max_session_age: Duration,
+    /// Where the actor stands.
+    pub claims: ClaimNames,
+    /// The scopes that each role brings.
+    pub roles: BTreeMap<String, Vec<String>>,
+}
+
+/// Where the keys are that tokens are checked with.
+pub enum KeySource {
+    /// The secret itself: HS256.
+    Hs256(Secret),
+    /// The text of a PEM file with one public key.
+    Pem(Vec<u8>),
+    /// A key set in a file that may change.
+    JwksFile(PathBuf),
+    /// A key set at an https URL.
+    JwksUrl {
+        /// Where.
+        url: String,
+        /// Certificates (PEM) that may sign its server's, where not the system's.
+        ca_file: Option<PathBuf>,
+    },
+}
+
+/// The names of the claims that make an actor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimNames {
+    /// The tenant.
+    pub tenant: String,
+    /// The user.
+    pub user: String,
+    /// The session.
+    pub session: String,
+    /// The scopes.
+    pub scopes: String,
+    /// The roles.
+    pub roles: String,
+}
+
+/// Where claims and audit rows are.
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// `postgres://…` or `sqlite:FILE`; may hold a password.
+    pub url: String,
+    /// How many connections to Postgres.
+    pub connections: usize,
+}
+
+/// How much at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest request body, in bytes.
+    pub request_body: u64,
+    /// The largest answer that is kept for replays, in bytes.
+    pub stored_response: u64,
+    /// Calls at one time.
+    pub concurrent_calls: usize,
+}

@@ -1,0 +1,206 @@
+//! From the settings as they are written to those that a command needs.
+//!
+//! Promises: every mistake in what the command needs is told at once, and nothing is asked for that it does not need.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::checked::{AuthConfig, Limits, ServeConfig, StoreConfig, UpstreamConfig};
+use super::checks::Checks;
+use super::files::{self, Secret};
+use super::layers::Layers;
+use super::number::Texts;
+use super::raw::{RawConfig, RawLimits, RawStore, RawUpstream};
+use crate::domain::fingerprint::Secrets;
+use crate::domain::mistake::{Mistake, Mistakes, Place};
+
+const SHORTEST: Duration = Duration::from_millis(10);
+const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
+const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
+
+impl Layers {
+    /// What `serve` needs: everything.
+    pub fn serve(&self) -> Result<ServeConfig, Mistakes> {
+        self.checked(|checks, raw| {
+            let service = checks.service(raw.service.as_ref());
+            let secrets = checks.secrets(raw.secret_file.as_ref());
+            let listen = checks.address("listen", raw.listen.as_ref(), "0.0.0.0:8080");
+            let health_listen = checks.address("health_listen", raw.health_listen.as_ref(), "0.0.0.0:8081");
+            if let (Some(value), true) = (&raw.health_listen, listen.is_some() && listen == health_listen) {
+                checks.at(value, "health_listen is the address of listen");
+            }
+            let public_url = checks.required("public_url", raw.public_url.as_ref());
+            let public_url = public_url.and_then(|url| checks.url(url).map(|_| url.get_ref().clone()));
+            let upstream = checks.upstream(&raw.upstream);
+            let auth = checks.auth(&raw.auth);
+            let store = checks.store(&raw.store);
+            let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
+            let limits = checks.limits(&raw.limits);
+            Some(ServeConfig {
+                service: service?,
+                secrets: secrets?,
+                listen: listen?,
+                health_listen: health_listen?,
+                public_url: public_url?,
+                upstream: upstream?,
+                auth: auth?,
+                store: store?,
+                policy_dir: PathBuf::from(policy_dir?.get_ref()),
+                limits: limits?,
+            })
+        })
+    }
+
+    /// What a command needs that makes or checks tokens.
+    pub fn auth(&self) -> Result<AuthConfig, Mistakes> {
+        self.checked(|checks, raw| checks.auth(&raw.auth))
+    }
+
+    /// What a command needs that looks at the store.
+    pub fn store(&self) -> Result<StoreConfig, Mistakes> {
+        self.checked(|checks, raw| checks.store(&raw.store))
+    }
+
+    /// The folder of the policy.
+    pub fn policy_dir(&self) -> Result<PathBuf, Mistakes> {
+        self.checked(|checks, raw| {
+            checks.required("policy.dir", raw.policy.dir.as_ref()).map(|dir| PathBuf::from(dir.get_ref()))
+        })
+    }
+
+    fn checked<T>(
+        &self,
+        check: impl FnOnce(&mut Checks<'_>, &RawConfig) -> Option<T>,
+    ) -> Result<T, Mistakes> {
+        let mut checks = Checks { sources: &self.sources, found: Vec::new() };
+        let made = check(&mut checks, &self.raw);
+        Mistakes::none_in(checks.found)?;
+        made.ok_or_else(|| Mistake::new(Place::Settings, "they are not complete").into())
+    }
+}
+
+impl Checks<'_> {
+    fn service(&mut self, set: Option<&Spanned<String>>) -> Option<String> {
+        let value = self.required("service", set)?;
+        let name = value.get_ref();
+        if name.len() > 64
+            || !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        {
+            self.at_with(
+                value,
+                format!("\"{name}\" cannot name a service"),
+                "use up to 64 letters, digits, - _ and .",
+            );
+            return None;
+        }
+        Some(name.clone())
+    }
+
+    fn secrets(&mut self, set: Option<&Spanned<Texts>>) -> Option<Secrets> {
+        let Some(paths) = set else {
+            self.missing(&["secret_file"]);
+            return None;
+        };
+        let secrets: Option<Vec<Secret>> =
+            paths.get_ref().0.iter().map(|path| self.secret(paths, path)).collect();
+        let made = Secrets::new(secrets?);
+        if let Err(fault) = &made {
+            self.at(paths, fault.to_string());
+        }
+        made.ok()
+    }
+
+    fn upstream(&mut self, raw: &RawUpstream) -> Option<UpstreamConfig> {
+        let url = self.required("upstream.url", raw.url.as_ref()).and_then(|value| {
+            let uri = self.url(value)?;
+            if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+                self.at_with(
+                    value,
+                    "upstream.url has a path",
+                    "the path of the MCP endpoint is upstream.mcp_path",
+                );
+                return None;
+            }
+            Some(uri)
+        });
+        let mcp_path = self.or("upstream.mcp_path", raw.mcp_path.as_ref(), "/mcp");
+        if let (Some(path), Some(value)) = (&mcp_path, &raw.mcp_path)
+            && (!path.starts_with('/') || path.contains(['?', '#', ' ']))
+        {
+            self.at_with(value, format!("\"{path}\" is not a path"), "write it like \"/mcp\"");
+        }
+        let timeout = self.span("upstream.timeout", raw.timeout.as_ref(), Duration::from_mins(5), &TIMEOUTS);
+        let usual = Duration::from_secs(5).min(timeout.unwrap_or(Duration::MAX));
+        let connect_timeout =
+            self.span("upstream.connect_timeout", raw.connect_timeout.as_ref(), usual, &CONNECT_TIMEOUTS);
+        if let (Some(value), true) =
+            (&raw.connect_timeout, connect_timeout.zip(timeout).is_some_and(|(one, whole)| one > whole))
+        {
+            self.at(value, "upstream.connect_timeout is longer than upstream.timeout, the call's whole time");
+        }
+        let max_idle =
+            self.span("upstream.max_idle", raw.max_idle.as_ref(), Duration::from_secs(1), &IDLE_TIMES);
+        let ca_file = raw.ca_file.as_ref().map(|value| self.readable(value));
+        Some(UpstreamConfig {
+            url: url?,
+            mcp_path: mcp_path?,
+            timeout: timeout?,
+            connect_timeout: connect_timeout?,
+            max_idle: max_idle?,
+            ca_file: match ca_file {
+                None => None,
+                Some(path) => Some(path?),
+            },
+            forward_authorization: raw
+                .forward_authorization
+                .as_ref()
+                .is_some_and(|switch| switch.get_ref().0),
+        })
+    }
+    fn store(&mut self, raw: &RawStore) -> Option<StoreConfig> {
+        let url = match (&raw.url, &raw.url_file) {
+            (None, None) => {
+                self.missing(&["store.url", "store.url_file"]);
+                None
+            }
+            (Some(_), Some(file)) => {
+                self.at(file, "store.url and store.url_file exclude each other");
+                None
+            }
+            (Some(value), None) => self.text("store.url", value).map(|text| (value, text.get_ref().clone())),
+            (None, Some(file)) => match files::read_text(file.get_ref().as_ref()) {
+                Ok(text) => Some((file, text)),
+                Err(message) => {
+                    self.at(file, message);
+                    None
+                }
+            },
+        };
+        let url = url.and_then(|(at, url)| {
+            if ["sqlite:", "postgres://", "postgresql://"].iter().any(|start| url.starts_with(start)) {
+                return Some(url);
+            }
+            // The URL itself stays unsaid: it may hold a password.
+            self.at_with(at, "the store's URL is of no known kind", "it begins with postgres:// or sqlite:");
+            None
+        });
+        let connections = self.number("store.connections", raw.connections.as_ref(), 2, 64);
+        Some(StoreConfig { url: url?, connections: connections? })
+    }
+
+    fn limits(&mut self, raw: &RawLimits) -> Option<Limits> {
+        let request_body = self.size("limits.request_body", raw.request_body.as_ref(), 1 << 20);
+        let stored_response = self.size("limits.stored_response", raw.stored_response.as_ref(), 1 << 20);
+        let concurrent_calls =
+            self.number("limits.concurrent_calls", raw.concurrent_calls.as_ref(), 1024, 1 << 20);
+        Some(Limits {
+            request_body: request_body?,
+            stored_response: stored_response?,
+            concurrent_calls: concurrent_calls?,
+        })
+    }
+}
