@@ -65,6 +65,14 @@ impl Layers {
         self.checked(|checks, raw| checks.store(&raw.store))
     }
 
+    /// The app's name, where one is configured.
+    pub fn service(&self) -> Result<Option<String>, Mistakes> {
+        self.checked(|checks, raw| match &raw.service {
+            None => Some(None),
+            Some(_) => checks.service(raw.service.as_ref()).map(Some),
+        })
+    }
+
     /// The folder of the policy.
     pub fn policy_dir(&self) -> Result<PathBuf, Mistakes> {
         self.checked(|checks, raw| {

@@ -260,6 +260,7 @@ fn a_command_needs_only_what_it_uses() {
     let bare = Sources { file: String::new(), ..Sources::new() }.flags(&["--store-url", "sqlite:x.db"]);
     let layers = bare.layers().expect("no mistakes");
     assert_eq!(layers.store().map(|store| store.url).ok().as_deref(), Some("sqlite:x.db"));
+    assert!(layers.service().is_ok_and(|service| service.is_none()));
     assert!(layers.auth().is_err());
     assert!(layers.serve().is_err());
 }

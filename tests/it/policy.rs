@@ -1,7 +1,9 @@
 //! What the policy promises: strict files, default deny, mistakes that say where they stand.
 
+mod cases;
 mod forward_key;
 mod mistakes;
+mod shipped;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::raw::{RawDefaults, RawDownstream, RawInFlight, RawOperation};
 use crate::domain::actor::is_scope;
 use crate::domain::ledger::Downstream;
 use crate::domain::mistake::Mistake;
+use crate::domain::redact::Redactor;
 use crate::domain::units::{Span, duration_text};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -108,7 +109,7 @@ pub(super) fn operation(
         deny_as: raw.deny_as.unwrap_or_default(),
         key_argument,
         tenant_arguments,
-        redact,
+        redactor: Redactor::new(redact),
         summary,
         reasons,
     })

@@ -7,6 +7,7 @@
 //! mistakes. Absent on purpose: reading directories (see [`crate::config`]) and watching them.
 
 mod build;
+mod cases;
 mod check;
 mod forward_key;
 mod operation;
@@ -22,6 +23,7 @@ use crate::domain::actor::Actor;
 use crate::domain::mistake::{Mistake, Mistakes};
 use crate::domain::refusal::Refusal;
 
+pub use cases::{Case, Ruling};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
 pub use operation::{
     DenyAs, Duplicate, Effect, FieldPath, InFlight, Kind, Mutation, OnToolError, Operation, Twin,

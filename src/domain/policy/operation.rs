@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::forward_key::ForwardKey;
 use crate::domain::ledger::{Downstream, Terms};
+use crate::domain::redact::Redactor;
 
 /// What an operation is called through. All kinds share one name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,24 +112,20 @@ pub struct Twin {
 
 /// A field inside arguments or a result, by the names that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FieldPath(Vec<String>);
+pub struct FieldPath(String);
 
 impl FieldPath {
     /// The path that `text` writes with dots between names; none where a name is empty or has blanks around it.
     pub fn parse(text: &str) -> Option<Self> {
-        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
-        let sound = |name: &String| !name.is_empty() && name.trim() == name;
-        names.iter().all(sound).then_some(Self(names))
+        let sound = |name: &str| !name.is_empty() && name.trim() == name;
+        text.split('.').all(sound).then(|| Self(text.to_owned()))
     }
+}
 
-    /// The names, outermost first.
-    pub fn names(&self) -> &[String] {
+/// As it is written.
+impl AsRef<str> for FieldPath {
+    fn as_ref(&self) -> &str {
         &self.0
-    }
-
-    /// The names with dots between them.
-    pub fn dotted(&self) -> String {
-        self.0.join(".")
     }
 }
 
@@ -185,7 +182,7 @@ impl Mutation {
 }
 
 /// One operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Operation {
     pub(super) name: String,
     pub(super) kind: Kind,
@@ -194,7 +191,7 @@ pub struct Operation {
     pub(super) deny_as: DenyAs,
     pub(super) key_argument: String,
     pub(super) tenant_arguments: Vec<String>,
-    pub(super) redact: Vec<FieldPath>,
+    pub(super) redactor: Redactor,
     pub(super) summary: Vec<FieldPath>,
     pub(super) reasons: BTreeMap<String, String>,
 }
@@ -255,9 +252,9 @@ impl Operation {
         &self.tenant_arguments
     }
 
-    /// What is masked in arguments and results.
-    pub fn redact(&self) -> &[FieldPath] {
-        &self.redact
+    /// What masks its private fields, and secrets, in arguments and results.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// What of a result the audit keeps.

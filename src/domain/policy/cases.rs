@@ -1,0 +1,217 @@
+//! Cases: calls with the decision that the policy must come to.
+//!
+//! Promises: a case is decided by the functions that decide calls; a denial must be for the reason that the case
+//! gives, so that a slip in a tool's name does not pass for a denied refund.
+//!
+//! Absent on purpose: everything that needs a ledger or an app. A case asks what a first call meets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Policy;
+use super::operation::{Kind, Operation};
+use crate::domain::actor::Actor;
+use crate::domain::audit::Decision;
+use crate::domain::key::{Key, KeyFault};
+use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
+
+/// The reasons that a first call can be denied for.
+const REASONS: [&str; 6] = [
+    "not_in_policy",
+    "denied_by_policy",
+    "missing_scope",
+    "missing_idempotency_key",
+    "idempotency_key_invalid",
+    "idempotency_key_ambiguous",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    #[serde(default)]
+    case: Vec<Spanned<RawCase>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCase {
+    name: String,
+    actor: RawActor,
+    call: RawCall,
+    expect: RawExpect,
+    reason: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawActor {
+    tenant: String,
+    user: String,
+    scopes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCall {
+    tool: Option<String>,
+    method: Option<String>,
+    #[serde(default)]
+    arguments: BTreeMap<String, toml::Value>,
+    key: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawExpect {
+    Allowed,
+    Denied,
+}
+
+/// What the policy comes to, or must come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// Allowed or denied.
+    pub decision: Decision,
+    /// The audit's reason, where it is denied.
+    pub reason: Option<String>,
+}
+
+impl std::fmt::Display for Ruling {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.reason {
+            Some(reason) => write!(to, "{} ({reason})", self.decision.as_str()),
+            None => to.write_str(self.decision.as_str()),
+        }
+    }
+}
+
+/// A call, and what must come of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    name: String,
+    place: Place,
+    actor: Actor,
+    kind: Kind,
+    operation: String,
+    arguments: BTreeMap<String, toml::Value>,
+    key: Option<String>,
+    expected: Ruling,
+}
+
+impl Case {
+    /// The cases in these files: path and text of each.
+    pub fn from_sources(sources: &[(PathBuf, String)]) -> Result<Vec<Self>, Mistakes> {
+        let (mut cases, mut mistakes) = (Vec::new(), Vec::new());
+        for (path, text) in sources {
+            read_file(path, text, &mut cases, &mut mistakes);
+        }
+        Mistakes::none_in(mistakes)?;
+        Ok(cases)
+    }
+
+    /// What it promises, in the words of its author.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What the policy must come to.
+    pub fn expected(&self) -> &Ruling {
+        &self.expected
+    }
+
+    /// What the policy comes to.
+    pub fn run(&self, policy: &Policy) -> Ruling {
+        let reason = match policy.decide(&self.actor, self.kind, &self.operation) {
+            Ok(operation) => self.fault_of_key(operation),
+            Err(denial) => Some(denial.reason()),
+        };
+        let decision = if reason.is_some() { Decision::Denied } else { Decision::Allowed };
+        Ruling { decision, reason: reason.map(str::to_owned) }
+    }
+
+    /// The reason for which a mutation's key is refused; reads need none.
+    fn fault_of_key(&self, operation: &Operation) -> Option<&'static str> {
+        operation.mutation()?;
+        let argument = self.arguments.get(operation.key_argument()).map(|value| value.as_str());
+        let named = [argument, self.key.as_deref().map(Some)];
+        let mut keys = Vec::new();
+        for text in named.into_iter().flatten() {
+            match text.map(Key::parse) {
+                Some(Ok(key)) => keys.push(key),
+                Some(Err(KeyFault::Missing)) => {}
+                Some(Err(KeyFault::TooLong | KeyFault::Unprintable | KeyFault::BadQuoting)) | None => {
+                    return Some("idempotency_key_invalid");
+                }
+            }
+        }
+        match keys.as_slice() {
+            [] => Some("missing_idempotency_key"),
+            [one, other] if one != other => Some("idempotency_key_ambiguous"),
+            [_, ..] => None,
+        }
+    }
+}
+
+fn read_file(path: &Path, text: &str, cases: &mut Vec<Case>, mistakes: &mut Vec<Mistake>) {
+    let source = Source::new(path, text);
+    let raw: RawFile = match toml::from_str(text) {
+        Ok(raw) => raw,
+        Err(error) => return mistakes.push(source.of_toml(&error)),
+    };
+    for case in raw.case {
+        let place = source.place(&case.span());
+        match checked(source, place, case.into_inner()) {
+            Ok(case) => cases.push(case),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+}
+
+fn checked(source: Source<'_>, place: Place, raw: RawCase) -> Result<Case, Mistake> {
+    let RawActor { tenant, user, scopes } = raw.actor;
+    let actor = Actor::new(&tenant, &user, None, scopes)
+        .map_err(|fault| Mistake::new(place.clone(), format!("no token can carry this actor: {fault}")))?;
+    let (kind, operation) = match (raw.call.tool, raw.call.method) {
+        (Some(tool), None) => (Kind::Tool, tool),
+        (None, Some(method)) => (Kind::Method, method),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Mistake::new(place, "a call names either a tool or a method"));
+        }
+    };
+    let decision = match (raw.expect, &raw.reason) {
+        (RawExpect::Allowed, None) => Decision::Allowed,
+        (RawExpect::Denied, Some(_)) => Decision::Denied,
+        (RawExpect::Allowed, Some(reason)) => {
+            return Err(source.mistake(&reason.span(), "a call that is allowed has no reason"));
+        }
+        (RawExpect::Denied, None) => {
+            let mistake = Mistake::new(place, "a denied call needs the reason for which it must be denied");
+            return Err(mistake.with_help("a denial for another reason proves something else"));
+        }
+    };
+    if let Some(reason) = raw.reason.as_ref().filter(|reason| !REASONS.contains(&reason.get_ref().as_str())) {
+        let mistake = source.mistake(&reason.span(), format!("unknown reason \"{}\"", reason.get_ref()));
+        return Err(match nearest(reason.get_ref(), &REASONS) {
+            Some(help) => mistake.with_help(help),
+            None => mistake,
+        });
+    }
+    Ok(Case {
+        name: raw.name,
+        place,
+        actor,
+        kind,
+        operation,
+        arguments: raw.call.arguments,
+        key: raw.call.key,
+        expected: Ruling { decision, reason: raw.reason.map(Spanned::into_inner) },
+    })
+}

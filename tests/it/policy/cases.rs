@@ -1,0 +1,102 @@
+//! Cases: what they prove, and what is no case.
+
+use oncegate::domain::policy::Case;
+
+use super::{policy, sources};
+
+const POLICY: &str = r#"
+[tools.get]
+effect = "read"
+[tools.pay]
+effect = "mutation"
+scopes = ["pay"]
+[tools.sql]
+effect = "deny"
+[methods."resources/read"]
+effect = "read"
+scopes = ["docs"]
+"#;
+
+/// What the policy comes to for a call of an actor with the scope `pay`.
+#[track_caller]
+fn check(call: &str, expected: &str) {
+    let text = format!(
+        "[[case]]\nname = \"a call\"\nactor = {{ tenant = \"t\", user = \"u\", scopes = [\"pay\"] }}\n\
+         call = {call}\nexpect = \"allowed\"\n"
+    );
+    let cases = Case::from_sources(&sources(&[("c.toml", &text)])).expect("a case");
+    let found: Vec<String> = cases.iter().map(|case| case.run(&policy(POLICY)).to_string()).collect();
+    assert_eq!(found, [expected], "{call}");
+}
+
+/// The one mistake in a file of one case whose lines after its name are these.
+#[track_caller]
+fn check_mistake(lines: &str, expected: &str) {
+    let text = format!("[[case]]\nname = \"a\"\n{lines}\n");
+    let told = Case::from_sources(&sources(&[("c.toml", &text)])).expect_err("no case").to_string();
+    assert_eq!(told, expected);
+}
+
+const ACTOR: &str = "actor = { tenant = \"t\", user = \"u\", scopes = [] }";
+const CALL: &str = "call = { tool = \"get\" }";
+
+#[test]
+fn a_case_is_decided_as_a_call_is() {
+    check("{ tool = \"get\" }", "allowed");
+    check("{ tool = \"sql\" }", "denied (denied_by_policy)");
+    check("{ tool = \"other\" }", "denied (not_in_policy)");
+    check("{ method = \"resources/read\" }", "denied (missing_scope)");
+    check("{ method = \"pay\" }", "denied (not_in_policy)");
+}
+
+#[test]
+fn a_mutation_needs_one_good_key() {
+    check("{ tool = \"pay\", key = \"k\" }", "allowed");
+    check("{ tool = \"pay\", arguments = { idempotency_key = \"k\" } }", "allowed");
+    check("{ tool = \"pay\", arguments = { idempotency_key = \"k\" }, key = \" k \" }", "allowed");
+    check("{ tool = \"pay\" }", "denied (missing_idempotency_key)");
+    check("{ tool = \"pay\", key = \" \" }", "denied (missing_idempotency_key)");
+    check("{ tool = \"pay\", key = \"schlüssel\" }", "denied (idempotency_key_invalid)");
+    check("{ tool = \"pay\", arguments = { idempotency_key = 5 } }", "denied (idempotency_key_invalid)");
+    check(
+        "{ tool = \"pay\", arguments = { idempotency_key = \"k\" }, key = \"l\" }",
+        "denied (idempotency_key_ambiguous)",
+    );
+}
+
+#[test]
+fn what_is_no_case_is_a_mistake() {
+    check_mistake(
+        &format!("{ACTOR}\ncall = {{ tol = \"get\" }}\nexpect = \"allowed\""),
+        "c.toml:4:10: unknown key \"tol\"; did you mean \"tool\"?",
+    );
+    check_mistake(
+        &format!("{ACTOR}\ncall = {{ key = \"k\" }}\nexpect = \"allowed\""),
+        "c.toml:1:1: a call names either a tool or a method",
+    );
+    check_mistake(
+        &format!("actor = {{ tenant = \"\", user = \"u\", scopes = [] }}\n{CALL}\nexpect = \"allowed\""),
+        "c.toml:1:1: no token can carry this actor: the tenant is missing",
+    );
+    check_mistake(
+        &format!("{ACTOR}\n{CALL}\nexpect = \"alowed\""),
+        "c.toml:5:10: unknown value \"alowed\"; did you mean \"allowed\"?",
+    );
+}
+
+#[test]
+fn a_denial_must_be_for_a_known_reason() {
+    check_mistake(
+        &format!("{ACTOR}\n{CALL}\nexpect = \"denied\""),
+        "c.toml:1:1: a denied call needs the reason for which it must be denied; \
+         a denial for another reason proves something else",
+    );
+    check_mistake(
+        &format!("{ACTOR}\n{CALL}\nexpect = \"denied\"\nreason = \"missing_scopes\""),
+        "c.toml:6:10: unknown reason \"missing_scopes\"; did you mean \"missing_scope\"?",
+    );
+    check_mistake(
+        &format!("{ACTOR}\n{CALL}\nexpect = \"allowed\"\nreason = \"missing_scope\""),
+        "c.toml:6:10: a call that is allowed has no reason",
+    );
+}
