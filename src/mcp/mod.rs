@@ -1,1 +1,4 @@
-//! (being built)
+//! MCP on the wire: messages, answers, streams, lists.
+
+pub mod list;
+pub mod sse;

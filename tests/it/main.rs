@@ -11,6 +11,8 @@ mod fingerprint;
 mod harness;
 mod house;
 mod json;
+mod list;
 mod policy;
 mod redact;
 mod scripted;
+mod sse;

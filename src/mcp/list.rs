@@ -1,0 +1,105 @@
+//! `tools/list` as one actor may see it.
+//!
+//! Promises: a tool that the actor may not call is not listed; a mutation asks for its key in a way that a model
+//! understands; arguments that would name a tenant are not offered; the list is marked as this actor's own. Everything
+//! else, the order of tools and members too, is as the upstream wrote it.
+//!
+//! Absent on purpose: reading of annotations. What a tool is, the policy says. Schemas are changed at their top level only,
+//! and left alone where they are no objects: the key can come in other places then.
+
+use crate::domain::actor::Actor;
+use crate::domain::json::{Json, Object};
+use crate::domain::key::MAX_KEY_BYTES;
+use crate::domain::policy::{Kind, Operation, Policy};
+
+/// What a model reads about the key.
+const KEY_DESCRIPTION: &str = "Identifies one intended action, so that it runs only once. \
+Choose one new unique value (for example a UUID) for each action you intend. \
+On every retry of that action, after an error, a timeout or a missing answer, send exactly the same value again. \
+Choose another value only for another action.";
+
+/// Rewrites the result of a `tools/list` for this actor. `modern` says that the protocol is 2026-07-28 or later, where
+/// results say who may cache them; what an older result says about that is made private too.
+pub fn rewrite(result: &mut Object, policy: &Policy, actor: &Actor, modern: bool) {
+    if let Some(tools) = result.get_mut("tools") {
+        let listed = std::mem::replace(tools, Json::Null);
+        let listed = if let Json::Array(listed) = listed { listed } else { Vec::new() };
+        let seen = listed.into_iter().filter_map(|tool| rewritten(tool, policy, actor)).collect();
+        *tools = Json::Array(seen);
+    }
+    if modern || result.contains("cacheScope") {
+        result.insert("cacheScope", "private");
+    }
+}
+
+/// The tool as this actor sees it, if it does.
+fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
+    let operation = policy.decide(actor, Kind::Tool, tool.get("name")?.as_str()?).ok()?;
+    let members = tool.as_object_mut()?;
+    let is_mutation = operation.mutation().is_some();
+    if is_mutation && !members.contains("inputSchema") {
+        members.insert("inputSchema", Json::object([("type", "object".into())]));
+    }
+    if let Some(schema) = members.get_mut("inputSchema").and_then(Json::as_object_mut) {
+        hide_tenant(schema, operation);
+        if is_mutation {
+            ask_for_key(schema, operation.key_argument());
+        }
+    }
+    Some(tool)
+}
+
+fn hide_tenant(schema: &mut Object, operation: &Operation) {
+    let hidden = operation.tenant_arguments();
+    if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+        for name in hidden {
+            properties.remove(name);
+        }
+    }
+    let Some(required) = schema.get_mut("required").and_then(Json::as_array_mut) else { return };
+    let is_hidden = |name: &Json| name.as_str().is_some_and(|name| hidden.iter().any(|own| own == name));
+    let before = required.len();
+    required.retain(|name| !is_hidden(name));
+    // Old dialects of JSON Schema know no empty list here.
+    if required.is_empty() && before > 0 {
+        schema.remove("required");
+    }
+}
+
+/// Makes the key a required property. One of the app's own of that name stays as it is.
+fn ask_for_key(schema: &mut Object, argument: &str) {
+    match schema.get("properties") {
+        // PHP writes an empty object as an empty array.
+        Some(Json::Array(empty)) if empty.is_empty() => {}
+        None | Some(Json::Null | Json::Object(_)) => {}
+        // Not a schema that anybody can read.
+        Some(Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_)) => return,
+    }
+    if schema.get("properties").and_then(Json::as_object).is_none() {
+        schema.insert("properties", Object::new());
+    }
+    let properties = schema.get_mut("properties").and_then(Json::as_object_mut);
+    if let Some(properties) = properties.filter(|properties| !properties.contains(argument)) {
+        properties.insert(argument, key_property());
+        if let Some(most) = schema.get("maxProperties").and_then(Json::as_i64) {
+            schema.insert("maxProperties", most.saturating_add(1));
+        }
+    }
+    match schema.get_mut("required").and_then(Json::as_array_mut) {
+        Some(required) if required.iter().any(|name| name.as_str() == Some(argument)) => {}
+        Some(required) => required.push(argument.into()),
+        None => {
+            schema.insert("required", vec![Json::from(argument)]);
+        }
+    }
+}
+
+fn key_property() -> Json {
+    let longest = u64::try_from(MAX_KEY_BYTES).unwrap_or(u64::MAX);
+    Json::object([
+        ("type", Json::from("string")),
+        ("minLength", 1.into()),
+        ("maxLength", longest.into()),
+        ("description", KEY_DESCRIPTION.into()),
+    ])
+}
