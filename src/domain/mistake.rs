@@ -236,19 +236,35 @@ fn quoted_list(words: &[&str]) -> String {
     }
 }
 
-/// serde says which words it knows only inside its sentences, between backticks.
+/// serde says which words it knows only inside its sentences, between backticks; and it names what it expected in
+/// Rust's words, not in TOML's.
 fn reworded(message: &str) -> (String, Option<String>) {
     let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (Some(first), known) = (words.first(), words.get(1..).unwrap_or_default()) else {
-        return (message.replace('\n', ", "), None);
-    };
+    let (first, known) = words.split_first().map_or(("", [].as_slice()), |(first, known)| (*first, known));
     if message.starts_with("unknown field `") {
         (format!("unknown key \"{first}\""), nearest(first, known))
     } else if message.starts_with("unknown variant `") {
         (format!("unknown value \"{first}\""), nearest(first, known))
     } else if message.starts_with("missing field `") {
         (format!("the key \"{first}\" is missing"), None)
+    } else if let Some((found, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    {
+        (format!("wrong type: {}, where {} is due", in_toml(found), in_toml(expected)), None)
+    } else if message == "wanted string or table" {
+        ("wrong type, where a string is due".to_owned(), None)
     } else {
         (message.replace('\n', ", "), None)
+    }
+}
+
+fn in_toml(words: &str) -> String {
+    match words {
+        "a sequence" => "a list".to_owned(),
+        "sequence" => "list".to_owned(),
+        "a map" => "a table".to_owned(),
+        "map" => "table".to_owned(),
+        structure if structure.starts_with("struct ") => "a table".to_owned(),
+        other => other.replace('`', ""),
     }
 }

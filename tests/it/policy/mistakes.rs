@@ -65,11 +65,13 @@ fn text_that_is_not_toml_is_a_mistake_with_its_place() {
 
 #[test]
 fn a_wrong_type_is_a_mistake() {
-    check_mutation("ttl = 60", "p.toml:4:7: invalid type: integer `60`, expected a duration like \"90s\"");
+    check_mutation("ttl = 60", "p.toml:4:7: wrong type: integer 60, where a duration like \"90s\" is due");
     check(
         "[tools.t]\neffect = \"read\"\nscopes = \"a\"\n",
-        "p.toml:3:10: invalid type: string \"a\", expected a sequence",
+        "p.toml:3:10: wrong type: string \"a\", where a list is due",
     );
+    check("[tools.t]\neffect = 3\n", "p.toml:2:10: wrong type, where a string is due");
+    check("[tools]\nt = 3\n", "p.toml:2:5: wrong type: integer 3, where a table is due");
     check("tools = 3\n", "p.toml:1:9: [tools.NAME] tables are due here, one for each of the tools");
 }
 
