@@ -141,9 +141,11 @@ pub fn admit(seen: Option<&Claim>, ask: &Ask, now: Timestamp, terms: &Terms) -> 
         Status::Completed => Admission::Replay,
         Status::AwaitingInput => next_round(row, ask, terms),
         Status::InFlight if !is_of_round(row, ask) => Admission::Conflict(Conflict::OtherArguments),
-        Status::InFlight => match row.lease_until {
-            Some(until) if now < until => Admission::InFlight { lease_left: until.since(now) },
-            _ => Admission::Abandon { expect, draft: Box::new(abandoned(row)) },
+        Status::InFlight => match abandon(row, now) {
+            Some((expect, draft)) => Admission::Abandon { expect, draft: Box::new(draft) },
+            None => Admission::InFlight {
+                lease_left: row.lease_until.map_or(Duration::ZERO, |until| until.since(now)),
+            },
         },
         Status::Unknown => after_unknown(row, ask, now, terms),
     }
@@ -222,7 +224,14 @@ fn run(
     Admission::Run { expect, draft: Box::new(draft), attempt: Attempt { id: ask.attempt_id, kind } }
 }
 
-/// The row of an owner that did not come back: unknown, and from now on without an end.
-fn abandoned(row: &Claim) -> Draft {
-    Draft { status: Status::Unknown, lease_until: When::Never, settled_at: When::NOW, ..row.redraft() }
+/// The write that declares an owner dead whose lease has lapsed: unknown, and from now on without an end. None where
+/// it still owns its claim, or no attempt does.
+pub fn abandon(row: &Claim, now: Timestamp) -> Option<(Expect, Draft)> {
+    let owned = row.lease_until.is_some_and(|until| now < until);
+    if row.status != Status::InFlight || owned {
+        return None;
+    }
+    let draft =
+        Draft { status: Status::Unknown, lease_until: When::Never, settled_at: When::NOW, ..row.redraft() };
+    Some((Expect::Revision(row.revision), draft))
 }
