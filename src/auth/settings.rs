@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::KeyFault;
-use crate::domain::actor::Actor;
+use crate::domain::actor::is_scope;
 
 /// The fewest bytes of an HS256 secret: as many as the hash has (RFC 7518, section 3.2).
 pub const MIN_SECRET_BYTES: usize = 32;
@@ -109,7 +109,7 @@ impl Settings {
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
             return Err(AuthSetupFault::NoAudience);
         }
-        let fits = |scopes: &Vec<String>| Actor::new("t", "u", None, scopes.iter().cloned()).is_ok();
+        let fits = |scopes: &Vec<String>| scopes.iter().all(|scope| is_scope(scope));
         if let Some((role, _)) = self.roles.iter().find(|(_, scopes)| !fits(scopes)) {
             return Err(AuthSetupFault::BadRole { role: role.clone() });
         }

@@ -1,6 +1,6 @@
 //! Tokens, with real keys: whom the gate believes, and whom it does not.
 
-mod issuer;
+pub(crate) mod issuer;
 mod keys;
 mod told;
 
