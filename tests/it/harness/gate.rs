@@ -78,11 +78,8 @@ impl Gate {
     }
 
     fn in_folder(folder: Arc<TempDir>, name: &str, setup: Setup) -> Self {
-        let [address, health, admin] = [free_port(), free_port(), free_port()];
-        let setup = setup
-            .set("listen", address.to_string())
-            .set("health_listen", health.to_string())
-            .set("admin_listen", admin.to_string());
+        let [address, health] = [free_port(), free_port()];
+        let setup = setup.set("listen", address.to_string()).set("health_listen", health.to_string());
         let config = folder.path().join(format!("{name}.toml"));
         fs::write(&config, setup.to_toml()).expect("the configuration");
         let log = folder.path().join(format!("{name}.log"));
