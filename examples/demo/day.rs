@@ -125,7 +125,7 @@ async fn storm_of_retries(agent: &Agent) -> Fallible<Line> {
     let replayed = storm.iter().filter(|(_, met)| matches!(met, Met::Replayed(_))).count();
     let mut refunds: Vec<_> = storm.iter().map(|(_, met)| met.found("/refund/id")).collect();
     refunds.dedup();
-    let one = refunds.len() == 1;
+    let one = matches!(refunds.as_slice(), [id] if !id.is_empty());
     let met = format!(
         "{ran} ran, {replayed} got its answer replayed (asked to wait {waits} times), {}",
         if one { "all the same refund" } else { "NOT all the same refund" },

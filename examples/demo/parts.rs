@@ -63,7 +63,7 @@ impl Parts {
 
     /// Runs a command of the gate and returns what it printed.
     pub(crate) async fn command(&self, arguments: &[&str]) -> Fallible<String> {
-        let mut command = Command::new(&self.oncegate);
+        let mut command = gate_command(&self.oncegate);
         let output = command.args(arguments).arg("--config").arg(&self.config).output().await?;
         if !output.status.success() {
             let complaints = String::from_utf8_lossy(&output.stderr);
@@ -118,9 +118,7 @@ fn built(path: &str, name: &str) -> Fallible<PathBuf> {
             format!("{name} is not built; run `make demo`, or `cargo build --bins --examples`").into()
         );
     }
-    // Relative where it can be, so that what is printed for pasting is short.
-    let here = std::env::current_dir()?;
-    Ok(path.strip_prefix(here).map_or(path.clone(), Path::to_owned))
+    Ok(shown(&path))
 }
 
 /// Gate, health, billing: those that were asked for, or free ones.
@@ -209,10 +207,10 @@ dir = "{policies}"
     Ok(shown(&folder.join("oncegate.toml")))
 }
 
-/// A path as it reads best from here.
+/// A path as it can be pasted, and is short, where the demo was started.
 fn shown(path: &Path) -> PathBuf {
     let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).to_owned()
+    path.strip_prefix(here).map_or(path.to_owned(), |rest| Path::new(".").join(rest))
 }
 
 /// Random, for the owner's eyes.
@@ -222,9 +220,20 @@ fn write_secret(path: &Path) -> Fallible<()> {
     Ok(file.write_all(random.as_bytes())?)
 }
 
+/// The gate's binary, without what the shell may hold for another gate: the environment beats the file.
+fn gate_command(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ONCEGATE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 async fn start_gate(binary: &Path, config: &Path, log: &Path, health: SocketAddr) -> Fallible<Child> {
     let output = File::create(log)?;
-    let mut process = Command::new(binary)
+    let mut process = gate_command(binary)
         .args(["serve", "--config"])
         .arg(config)
         .stdin(Stdio::null())
