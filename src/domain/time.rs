@@ -29,6 +29,13 @@ impl Timestamp {
         Self(self.0.saturating_add(micros))
     }
 
+    /// This point in time, earlier by `by`; the far end of time rather than an overflow.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(micros))
+    }
+
     /// How long from `earlier` to this; zero where `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

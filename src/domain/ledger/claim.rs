@@ -155,10 +155,12 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// The revision that the row has after the write.
-    pub const fn raised(self) -> i64 {
+    /// The revision that the row has after a write at `now`. A new row begins at the store's time in microseconds:
+    /// a claim that is made again after its old row was pruned never comes back to a revision that somebody who
+    /// read the old row still holds.
+    pub const fn raised(self, now: Timestamp) -> i64 {
         match self {
-            Self::Absent => 1,
+            Self::Absent => now.as_micros(),
             Self::Revision(revision) => revision.saturating_add(1),
         }
     }
@@ -202,7 +204,7 @@ impl Draft {
             user: self.user.clone(),
             args_hash: self.args_hash.clone(),
             status: self.status,
-            revision: expect.raised(),
+            revision: expect.raised(now),
             attempt_id: self.attempt_id,
             facts: self.facts.clone(),
             round: self.round.clone(),
@@ -219,7 +221,28 @@ impl Draft {
     /// Whether `row` is what this draft wrote over `expect`: how a writer knows its own write again when the
     /// answer to it got lost. An attempt's id is random, and one attempt writes one status once per revision.
     pub fn is_own(&self, expect: Expect, row: &Claim) -> bool {
-        row.revision == expect.raised() && row.attempt_id == self.attempt_id && row.status == self.status
+        row.attempt_id == self.attempt_id
+            && row.status == self.status
+            && self.at(self.written_at(expect, row), expect).revision == row.revision
+    }
+
+    /// When this draft was written over `expect`, by what the row that it wrote says. The row's times, read back
+    /// from it by [`Draft::at`], are the same whatever this is for a draft that sets none.
+    pub fn written_at(&self, expect: Expect, row: &Claim) -> Timestamp {
+        let set = |asked: When, stored: Option<Timestamp>| match asked {
+            When::In(delay) => stored.map(|at| at.minus(delay)),
+            When::Never | When::At(_) => None,
+        };
+        let created = self.created_at.is_none().then_some(row.created_at);
+        let inserted = (expect == Expect::Absent).then(|| Timestamp::from_micros(row.revision));
+        created
+            .or_else(|| set(self.settled_at, row.settled_at))
+            .or_else(|| set(self.lease_until, row.lease_until))
+            .or_else(|| set(self.attempt_until, row.attempt_until))
+            .or_else(|| set(self.first_sent_at, row.first_sent_at))
+            .or_else(|| set(self.expires_at, row.expires_at))
+            .or(inserted)
+            .unwrap_or(row.created_at)
     }
 }
 
