@@ -31,6 +31,11 @@ impl Decision {
             Self::Replayed => "replayed",
         }
     }
+
+    /// The decision that the table's word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|decision| decision.as_str() == word)
+    }
 }
 
 /// Whether the upstream ran the call.
@@ -56,6 +61,11 @@ impl Executed {
             Self::Maybe => "maybe",
             Self::Yes => "yes",
         }
+    }
+
+    /// The value that the table's word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.as_str() == word)
     }
 }
 

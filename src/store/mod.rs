@@ -6,9 +6,15 @@
 //!
 //! Absent on purpose: decisions. A store inserts if absent, reads, and compares-and-swaps.
 
-pub mod grouping;
-pub mod postgres;
-pub mod sqlite;
+mod grouping;
+mod migrations;
+mod op;
+mod postgres;
+mod sqlite;
+
+mod text;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -16,6 +22,53 @@ use uuid::Uuid;
 use crate::domain::audit::{AuditEvent, Decision};
 use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
 use crate::domain::time::Timestamp;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To serve calls. A home that cannot keep the promise is refused; SQLite is locked against a second serving
+    /// process, made where it is missing, and migrated.
+    Serve,
+    /// To look at it, or to settle something by hand, beside a serving process.
+    Inspect,
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// What for.
+    pub role: Role,
+    /// How many connections to Postgres; at least one is used. SQLite has one for writing and one for reading.
+    pub connections: usize,
+}
+
+impl StoreOptions {
+    /// The usual options for `role`: two connections.
+    pub const fn new(role: Role) -> Self {
+        Self { role, connections: 2 }
+    }
+}
+
+/// Opens the store that `url` names: `sqlite:FILE`, or `postgres://…`.
+///
+/// Postgres is not asked anything yet: it may come up later, and [`Store::schema`] says how it stands.
+///
+/// # Errors
+/// [`StoreError::Unfit`] where the URL is not usable, a certificate file cannot be read, or the SQLite file is
+/// missing, locked, or not a database.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub async fn open(url: &str, options: StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
+    if let Some(rest) = url.strip_prefix("sqlite:") {
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        return Ok(Arc::new(sqlite::SqliteStore::open(path, options.role).await?));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Arc::new(postgres::PostgresStore::open(url, options)?));
+    }
+    Err(StoreError::Unfit("its URL begins neither with sqlite: nor with postgres://".into()))
+}
 
 /// One compare-and-swap on one claim.
 #[derive(Clone, Debug)]
@@ -207,6 +260,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes at most `batch` expired claims; returns how many. Never in-flight or unknown ones.
     async fn prune(&self, batch: u32) -> Result<u64, StoreError>;
+
+    /// Lets no further writes in, finishes those that wait, and closes the connections. Idempotent. A store that is
+    /// dropped instead finishes what waits too, as long as the process lives.
+    async fn close(&self);
 }
 
 /// A new time-ordered id for an audit row.

@@ -1,1 +1,122 @@
-//! (being built)
+//! The store on Postgres: many pods, one ledger.
+//!
+//! Promises: what [`Store`] promises, through a pooler in transaction mode too; a server that died is noticed within
+//! seconds, and a write whose answer got lost is asked after; few connections, and many writes to a commit.
+//!
+//! Absent on purpose: session state (advisory session locks, LISTEN, temporary tables, named statements), sequences,
+//! triggers. Failover to a standby that is not synchronous can lose the last commits; no client can see that.
+
+mod columns;
+mod connections;
+mod fault;
+mod listing;
+mod schema;
+mod statements;
+mod tls;
+mod url;
+mod worker;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tracing::error;
+
+use self::connections::Connections;
+use super::grouping::Line;
+use super::op::{AppendOp, Op, ReadOp, SwapOp, ask};
+use super::{
+    AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError, StoreOptions,
+    Swap, Twin, TwinOf, Write,
+};
+use crate::domain::audit::AuditEvent;
+use crate::domain::ledger::ClaimId;
+
+/// The store on Postgres.
+pub(super) struct PostgresStore {
+    line: Arc<Line<Op>>,
+    connections: Arc<Connections>,
+    /// Who may take a connection from the workers for long: all but one of them, or one.
+    guests: Semaphore,
+    workers: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl PostgresStore {
+    /// Makes the pool and its workers; asks Postgres nothing yet.
+    pub(super) fn open(url: &str, options: StoreOptions) -> Result<Self, StoreError> {
+        let connections = Arc::new(Connections::new(url, options)?);
+        let line = Line::new();
+        let workers = (0..options.connections.max(1))
+            .map(|_| tokio::spawn(keep_serving(Arc::clone(&line), Arc::clone(&connections))))
+            .collect();
+        let guests = Semaphore::new(options.connections.saturating_sub(1).max(1));
+        Ok(Self { line, connections, guests, workers: tokio::sync::Mutex::new(workers) })
+    }
+}
+
+/// A worker that panics takes its group's answers with it, and nobody else's.
+async fn keep_serving(line: Arc<Line<Op>>, connections: Arc<Connections>) {
+    while tokio::spawn(worker::serve(Arc::clone(&line), Arc::clone(&connections)))
+        .await
+        .is_err_and(|ended| ended.is_panic())
+    {
+        error!("A store worker panicked; another takes its place.");
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
+        ask(&self.line, |answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
+    }
+
+    async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError> {
+        ask(&self.line, |answer| Op::Read(ReadOp { id: id.clone(), answer })).await
+    }
+
+    async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
+        ask(&self.line, |answer| Op::Append(AppendOp { event: Box::new(event), answer })).await
+    }
+
+    async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError> {
+        listing::twin(self, of).await.map_err(|fault| fault.error())
+    }
+
+    async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError> {
+        listing::claims(self, filter).await.map_err(|fault| fault.error())
+    }
+
+    async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
+        listing::events(self, filter).await.map_err(|fault| fault.error())
+    }
+
+    async fn schema(&self) -> Result<Schema, StoreError> {
+        schema::schema(self).await.map_err(|fault| fault.error())
+    }
+
+    async fn migrate(&self) -> Result<i64, StoreError> {
+        schema::migrate(self).await.map_err(|fault| fault.error())
+    }
+
+    async fn prune(&self, batch: u32) -> Result<u64, StoreError> {
+        listing::prune(self, batch).await.map_err(|fault| fault.error())
+    }
+
+    async fn close(&self) {
+        self.line.close();
+        for worker in self.workers.lock().await.drain(..) {
+            if let Err(ended) = worker.await {
+                error!(error = %ended, "A store worker did not end well.");
+            }
+        }
+        self.connections.close();
+    }
+}
+
+impl Drop for PostgresStore {
+    /// The workers finish what waits, then end.
+    fn drop(&mut self) {
+        self.line.close();
+    }
+}

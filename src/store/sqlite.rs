@@ -1,1 +1,159 @@
-//! (being built)
+//! The store in one SQLite file: no server to start, one process that serves it.
+//!
+//! Promises: what [`Store`] promises; nothing here blocks the runtime: writes have a thread, and everything else has
+//! another, each with its own connection (write-ahead log: neither waits for the other to read).
+//!
+//! Absent on purpose: several serving processes on one file. They share a Postgres.
+
+mod file;
+mod listing;
+mod rows;
+mod schema;
+mod writer;
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension as _};
+use tokio::sync::{oneshot, watch};
+
+use super::grouping::Line;
+use super::op::{AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
+use super::{
+    AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Role, Schema, Seen, Store, StoreError, Swap, Twin,
+    TwinOf, Write,
+};
+use crate::domain::audit::AuditEvent;
+use crate::domain::ledger::ClaimId;
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// The store in one SQLite file.
+pub(super) struct SqliteStore {
+    line: Arc<Line<Op>>,
+    /// Whatever does not go through the line; none once closed.
+    desk: Mutex<Option<mpsc::Sender<Job>>>,
+    /// Closed by the last of the two threads, when it ends.
+    ended: watch::Receiver<()>,
+}
+
+impl SqliteStore {
+    /// Opens `path`.
+    pub(super) async fn open(path: &str, role: Role) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        let opening = tokio::task::spawn_blocking(move || {
+            let mut opened = file::open(&path, role)?;
+            if role == Role::Serve {
+                schema::migrate(&mut opened.desk).map_err(rows::error)?;
+            }
+            Self::start(opened)
+        });
+        opening.await.map_err(|ended| StoreError::Unavailable(Box::new(ended)))?
+    }
+
+    fn start(opened: file::Opened) -> Result<Self, StoreError> {
+        let line = Line::new();
+        let (desk, jobs) = mpsc::channel::<Job>();
+        let (alive, ended) = watch::channel(());
+        // Given back when both threads have ended: a file is handed over with nothing left to write.
+        let lock: Arc<Option<File>> = Arc::new(opened.lock);
+        let alive = Arc::new(alive);
+        let held = (Arc::clone(&lock), Arc::clone(&alive));
+        let writes = Arc::clone(&line);
+        named("store-writer", move || {
+            writer::serve(&writes, opened.writer);
+            drop(held);
+        })?;
+        let mut connection = opened.desk;
+        named("store-desk", move || {
+            for job in jobs {
+                job(&mut connection);
+            }
+            drop((connection, lock, alive));
+        })?;
+        Ok(Self { line, desk: Mutex::new(Some(desk)), ended })
+    }
+
+    /// Runs `work` on the other thread.
+    async fn at_desk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, told) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let _nobody_there = answer.send(work(connection).map_err(rows::error));
+        });
+        let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = desk.ok_or(Closed).and_then(|desk| desk.send(job).map_err(|_| Closed));
+        sent.map_err(|closed| StoreError::Unavailable(Box::new(closed)))?;
+        told.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(WorkerGone))))
+    }
+}
+
+fn named(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| StoreError::Unavailable(Box::new(error)))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
+        ask(&self.line, |answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
+    }
+
+    async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError> {
+        let id = id.clone();
+        self.at_desk(move |connection| {
+            Ok(Seen { now: rows::now(connection)?, row: rows::read(connection, &id).optional()? })
+        })
+        .await
+    }
+
+    async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
+        ask(&self.line, |answer| Op::Append(AppendOp { event: Box::new(event), answer })).await
+    }
+
+    async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError> {
+        let of = of.clone();
+        self.at_desk(move |connection| listing::twin(connection, &of)).await
+    }
+
+    async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError> {
+        let filter = filter.clone();
+        self.at_desk(move |connection| listing::claims(connection, &filter)).await
+    }
+
+    async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
+        let filter = filter.clone();
+        self.at_desk(move |connection| listing::events(connection, &filter)).await
+    }
+
+    async fn schema(&self) -> Result<Schema, StoreError> {
+        self.at_desk(|connection| schema::schema(connection)).await
+    }
+
+    async fn migrate(&self) -> Result<i64, StoreError> {
+        self.at_desk(schema::migrate).await
+    }
+
+    async fn prune(&self, batch: u32) -> Result<u64, StoreError> {
+        self.at_desk(move |connection| listing::prune(connection, batch)).await
+    }
+
+    async fn close(&self) {
+        self.line.close();
+        drop(self.desk.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut ended = self.ended.clone();
+        // Ends when both threads have dropped their sender; nothing is ever sent.
+        while ended.changed().await.is_ok() {}
+    }
+}
+
+impl Drop for SqliteStore {
+    /// The writer finishes what waits, then ends; so does the desk.
+    fn drop(&mut self) {
+        self.line.close();
+    }
+}

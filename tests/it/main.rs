@@ -16,3 +16,4 @@ mod policy;
 mod redact;
 mod scripted;
 mod sse;
+mod store;

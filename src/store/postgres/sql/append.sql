@@ -1,0 +1,13 @@
+-- Audit rows that go with no claim. One that is there already was written by an earlier try whose answer got lost.
+INSERT INTO oncegate.audit_events (
+    id, at, tenant_id, service, user_id, session_id, tool, decision, reason, args_hash, args, result_summary,
+    idempotency_key, duration_ms, attempt_id, executed, upstream_status, policy_version, trace_id, protocol, client)
+SELECT
+    id, now(), tenant_id, service, user_id, session_id, tool, decision, reason, args_hash, args, result_summary,
+    idempotency_key, duration_ms, attempt_id, executed, upstream_status, policy_version, trace_id, protocol, client
+FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+    AS e (
+        n, id, tenant_id, service, user_id, session_id, tool, decision, reason, args_hash, args, result_summary,
+        idempotency_key, duration_ms, attempt_id, executed, upstream_status, policy_version, trace_id, protocol,
+        client)
+ON CONFLICT (tenant_id, id) DO NOTHING

@@ -1,0 +1,115 @@
+//! Questions beside the calls: lists for people, twins, pruning.
+
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params, params_from_iter};
+
+use super::rows;
+use crate::domain::audit::Decision;
+use crate::domain::ledger::Status;
+use crate::domain::time::Timestamp;
+use crate::store::text::{has_members, held};
+use crate::store::{AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Twin, TwinOf};
+
+/// The conditions that are set, and their values.
+#[derive(Default)]
+struct Conditions {
+    sql: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Conditions {
+    /// `condition` ends where the value's place is.
+    fn and(&mut self, condition: &str, value: Option<impl ToSql + 'static>) {
+        if let Some(value) = value {
+            let word = if self.values.is_empty() { "WHERE" } else { "AND" };
+            self.values.push(Box::new(value));
+            let place = self.values.len().to_string();
+            self.sql.extend([" ", word, " ", condition, " ?", &place]);
+        }
+    }
+
+    fn and_text(&mut self, column: &str, text: Option<&String>) {
+        self.and(&format!("{column} ="), text.map(|text| held(text).into_owned()));
+    }
+}
+
+pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite::Result<Vec<ListedClaim>> {
+    let mut conditions = Conditions::default();
+    conditions.and_text("tenant_id", filter.tenant.as_ref());
+    conditions.and_text("service", filter.service.as_ref());
+    conditions.and_text("tool", filter.tool.as_ref());
+    conditions.and_text("idempotency_key", filter.key.as_ref());
+    conditions.and_text("user_id", filter.user.as_ref());
+    conditions.and("status =", filter.status.map(Status::as_str));
+    let sql = format!(
+        "SELECT * FROM idempotency_claims{}
+        ORDER BY created_at DESC, tenant_id, service, tool, idempotency_key LIMIT {}",
+        conditions.sql, filter.limit
+    );
+    let listed =
+        |row: &rusqlite::Row<'_>| Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? });
+    connection.prepare(&sql)?.query_map(params_from_iter(conditions.values), listed)?.collect()
+}
+
+/// The newest rows that fit, told oldest first. Arguments are text that only we can read, so rows are looked at until
+/// enough were found.
+pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<RecordedEvent>> {
+    let mut conditions = Conditions::default();
+    conditions.and_text("tenant_id", filter.tenant.as_ref());
+    conditions.and_text("service", filter.service.as_ref());
+    conditions.and_text("tool", filter.tool.as_ref());
+    conditions.and_text("idempotency_key", filter.key.as_ref());
+    conditions.and_text("user_id", filter.user.as_ref());
+    conditions.and_text("session_id", filter.session.as_ref());
+    conditions.and("decision =", filter.decision.map(Decision::as_str));
+    conditions.and_text("reason", filter.reason.as_ref());
+    if let Some(since) = filter.since {
+        conditions.and("at >=", Some(rows::now(connection)?.minus(since).as_micros()));
+    }
+    let sql = format!("SELECT * FROM audit_events{} ORDER BY at DESC, id DESC", conditions.sql);
+    let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let mut found = Vec::new();
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query(params_from_iter(conditions.values))?;
+    while found.len() < limit {
+        let Some(row) = rows.next()? else { break };
+        let recorded = rows::event(row)?;
+        if has_members(recorded.event.facts.args.as_deref(), &filter.args) {
+            found.push(recorded);
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+pub(super) fn twin(connection: &Connection, of: &TwinOf) -> rusqlite::Result<Option<Twin>> {
+    let since = rows::now(connection)?.minus(of.window).as_micros();
+    let mut newest: Option<Twin> = None;
+    for hash in &of.args_hashes {
+        let found = connection
+            .prepare_cached(include_str!("sql/twin.sql"))?
+            .query_row(
+                params![
+                    held(&of.id.tenant),
+                    held(&of.id.service),
+                    held(&of.id.tool),
+                    held(hash),
+                    held(&of.user),
+                    held(&of.id.key),
+                    since
+                ],
+                |row| Ok(Twin { key: row.get(0)?, created_at: Timestamp::from_micros(row.get(1)?) }),
+            )
+            .optional()?;
+        newest = newest.into_iter().chain(found).max_by_key(|twin| twin.created_at);
+    }
+    Ok(newest)
+}
+
+pub(super) fn prune(connection: &mut Connection, batch: u32) -> rusqlite::Result<u64> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let now = rows::now(&transaction)?.as_micros();
+    let pruned = transaction.execute(include_str!("sql/prune.sql"), params![now, batch])?;
+    transaction.commit()?;
+    Ok(u64::try_from(pruned).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,13 @@
+-- The newest claim of the same user with the same arguments and another key, not older than ?7.
+SELECT idempotency_key, created_at
+FROM idempotency_claims
+WHERE tenant_id = ?1
+    AND service = ?2
+    AND tool = ?3
+    AND args_hash = ?4
+    AND user_id = ?5
+    AND idempotency_key <> ?6
+    AND status <> 'failed'
+    AND created_at >= ?7
+ORDER BY created_at DESC
+LIMIT 1

@@ -1,0 +1,9 @@
+//! The store's contract: one suite, run on every home, and what is particular to one of them.
+//!
+//! Promises tested: `oncegate::store`, DESIGN sections 4 and 6.
+
+mod lists;
+mod samples;
+mod sqlite;
+mod swaps;
+mod upkeep;
