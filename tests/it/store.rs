@@ -3,6 +3,7 @@
 //! Promises tested: `oncegate::store`, DESIGN sections 4 and 6.
 
 mod lists;
+mod postgres;
 mod samples;
 mod sqlite;
 mod swaps;

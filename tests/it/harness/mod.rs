@@ -7,6 +7,7 @@
 pub(crate) mod answer;
 pub(crate) mod cable;
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod gate;
 pub(crate) mod http;
 pub(crate) mod postgres;
