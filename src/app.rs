@@ -1,1 +1,272 @@
-//! (being built)
+//! The composition root: from a checked configuration to a running gate, and back to nothing.
+//!
+//! Promises: a gate that cannot keep its promises does not become ready (no policy, no keys, a schema that is missing or
+//! older); on SIGTERM or SIGINT readiness falls, running calls end, claimed work is settled, queued rows are written. A
+//! second signal hurries.
+//!
+//! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
+
+mod tokens;
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::uri::{InvalidUri, InvalidUriParts};
+use http::{HeaderValue, Uri};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use crate::admin::{Readiness, health};
+use crate::auth::{AuthSetupFault, NotAResource, Resource, Verifier};
+use crate::config::{ServeConfig, load_policy};
+use crate::domain::fingerprint::Fingerprinter;
+use crate::domain::mistake::Mistakes;
+use crate::layers::authorize::Court;
+use crate::layers::claim::Clerk;
+use crate::layers::claim::journal::Journal;
+use crate::layers::forward::Road;
+use crate::layers::parse::Bounds;
+use crate::layers::reply::Desk;
+use crate::stack::{Parts, stack};
+use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
+use crate::tls::TlsFault;
+use crate::upstream::headers::Front;
+use crate::upstream::{Reach, Upstream};
+use crate::{server, tls};
+
+pub use tokens::token_settings;
+
+/// How long is waited between looks at a store that is not fit yet.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long after the upstream's timeout running calls may take to settle while the gate stops.
+const SETTLE_TIME: Duration = Duration::from_secs(5);
+
+/// Why the gate does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum AppFault {
+    /// The policy has mistakes.
+    #[error("the policy cannot be used")]
+    Policy(#[source] Mistakes),
+    /// The tokens' keys cannot be had.
+    #[error("tokens cannot be checked")]
+    Auth(#[source] AuthSetupFault),
+    /// `public_url` is not one.
+    #[error("public_url cannot be used")]
+    PublicUrl(#[source] NotAResource),
+    /// The upstream's address is not one.
+    #[error("the upstream's URL cannot be used")]
+    UpstreamUrl(#[source] Box<dyn Error + Send + Sync>),
+    /// The upstream's certificates.
+    #[error("the upstream cannot be trusted")]
+    Tls(#[source] TlsFault),
+    /// The store.
+    #[error("the store cannot be opened")]
+    Store(#[source] StoreError),
+    /// A listener.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Signals.
+    #[error("signals cannot be received")]
+    Signal(#[source] std::io::Error),
+}
+
+impl AppFault {
+    /// Whether the configuration is at fault, rather than the world.
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Policy(_) | Self::Auth(_) | Self::PublicUrl(_) | Self::UpstreamUrl(_) | Self::Tls(_) => {
+                true
+            }
+            Self::Store(_) | Self::Listen { .. } | Self::Signal(_) => false,
+        }
+    }
+}
+
+/// Runs the gate until it is told to stop.
+pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
+    let (policy, warnings) = load_policy(&config.policy_dir).map_err(AppFault::Policy)?;
+    for warning in &warnings {
+        warn!("{warning}");
+    }
+    let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
+    let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
+    let road = road(&config)?;
+    let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
+    let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
+    let (journal, writing) = Journal::open(Arc::clone(&store));
+    let writing = tokio::spawn(writing);
+    let refreshing = tokio::spawn(verifier.keep_fresh());
+
+    let court = Arc::new(Court {
+        policy: ArcSwap::from_pointee(policy),
+        fingerprinter: Fingerprinter::new(config.secrets),
+        service: config.service.clone(),
+        verifier: Arc::clone(&verifier),
+    });
+    let clerk = Arc::new(Clerk {
+        store: Arc::clone(&store),
+        court: Arc::clone(&court),
+        service: config.service.clone(),
+        tasks: TaskTracker::new(),
+        journal,
+        upstream_timeout: config.upstream.timeout,
+        stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
+        forwards_token: config.upstream.forward_authorization,
+    });
+    let tasks = clerk.tasks.clone();
+    let service = stack(Parts {
+        room: Arc::new(Semaphore::new(config.limits.concurrent_calls)),
+        desk: Arc::new(Desk { store: Arc::clone(&store), service: config.service, resource }),
+        verifier,
+        bounds: Arc::new(Bounds {
+            mcp_path: config.upstream.mcp_path,
+            request_body: config.limits.request_body,
+        }),
+        court,
+        clerk,
+        road: Arc::new(road),
+    });
+
+    let (stop, readiness) = (CancellationToken::new(), Readiness::default());
+    let grace = config.upstream.timeout + SETTLE_TIME;
+    let health_listener = listen(config.health_listen).await?;
+    let listener = listen(config.listen).await?;
+    let health = tokio::spawn(server::serve(
+        health_listener,
+        health(readiness.clone()),
+        stop.child_token(),
+        Duration::ZERO,
+    ));
+    let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), config.listen));
+    let serving = server::serve(listener, service, stop.clone(), grace);
+    tokio::pin!(serving);
+
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        () = &mut serving => {}
+        () = signals.next() => info!("Stopping: no new connections; running calls end."),
+    }
+    readiness.set(false);
+    stop.cancel();
+    tasks.close();
+    let ending = async {
+        serving.await;
+        tasks.wait().await;
+    };
+    tokio::select! {
+        ended = tokio::time::timeout(grace, ending) => {
+            if ended.is_err() {
+                error!(left = tasks.len(), "Some calls did not end in time; their claims will be found unknown.");
+            }
+        }
+        () = signals.next() => warn!(left = tasks.len(), "Hurried: claims of running calls will be found unknown."),
+    }
+    looking.abort();
+    refreshing.abort();
+    // Every inlet is gone with the stack, so the journal ends when it is empty; a store that is away is not waited for.
+    if tokio::time::timeout(SETTLE_TIME, writing).await.is_err() {
+        error!("Some rows of reads were not written.");
+    }
+    health.abort();
+    info!("Stopped.");
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, AppFault> {
+    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { address, source })
+}
+
+/// The road to the upstream.
+fn road(config: &ServeConfig) -> Result<Road, AppFault> {
+    let reach =
+        Reach { max_idle: config.upstream.max_idle, connect_timeout: config.upstream.connect_timeout };
+    let tls = tls::client(config.upstream.ca_file.as_deref()).map_err(AppFault::Tls)?;
+    let mut parts = config.upstream.url.clone().into_parts();
+    let bad_path = |fault: InvalidUri| AppFault::UpstreamUrl(fault.into());
+    let bad_url = |fault: InvalidUriParts| AppFault::UpstreamUrl(fault.into());
+    parts.path_and_query = Some(config.upstream.mcp_path.parse().map_err(bad_path)?);
+    let public: Uri = config.public_url.parse().map_err(bad_path)?;
+    let text = |text: &str| HeaderValue::from_str(text).map_err(|fault| AppFault::UpstreamUrl(fault.into()));
+    Ok(Road {
+        upstream: Upstream::new(&reach, tls),
+        endpoint: Uri::from_parts(parts).map_err(bad_url)?,
+        front: Front {
+            proto: text(public.scheme_str().unwrap_or("http"))?,
+            host: text(public.authority().map_or("", |authority| authority.as_str()))?,
+            forward_authorization: config.upstream.forward_authorization,
+        },
+        service: config.service.clone(),
+        timeout: config.upstream.timeout,
+    })
+}
+
+/// Waits for a store whose schema fits, and says what is wrong with one that does not.
+async fn become_ready(store: Arc<dyn Store>, readiness: Readiness, address: SocketAddr) {
+    let mut said = None;
+    loop {
+        let schema = store.schema().await;
+        if matches!(schema, Ok(Schema::Fits)) {
+            readiness.set(true);
+            return info!(%address, "Ready.");
+        }
+        let sentence = match schema {
+            Ok(Schema::Fits) => return,
+            Ok(Schema::Missing) => "Not ready: the store has no schema. Run `oncegate migrate`.".to_owned(),
+            Ok(Schema::Older { found, needed }) => {
+                format!(
+                    "Not ready: the store's schema is version {found}, not {needed}. Run `oncegate migrate`."
+                )
+            }
+            Err(fault) => {
+                let mut text = format!("Not ready: {fault}");
+                let mut source = fault.source();
+                while let Some(cause) = source {
+                    text = format!("{text}: {cause}");
+                    source = cause.source();
+                }
+                text
+            }
+        };
+        if said.as_ref() != Some(&sentence) {
+            error!("{sentence}");
+            said = Some(sentence);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// The signals that stop a process.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, AppFault> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(AppFault::Signal)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(AppFault::Signal)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

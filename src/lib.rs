@@ -27,5 +27,6 @@ pub mod mcp;
 pub mod server;
 pub mod stack;
 pub mod store;
+pub mod tls;
 pub mod upstream;
 pub mod wire;

@@ -1,1 +1,64 @@
-//! (being built)
+//! A call's path, top to bottom, and why each step stands at its height.
+//!
+//! Promises: each step's request type can be made by the step above it only, so a stack with a step left out, or in
+//! another order, does not compile. Between [`Reply`] and [`Forward`] every step answers with an
+//! [`Answer`](crate::layers::Answer) or a [`Refusal`](crate::domain::refusal::Refusal); only [`Reply`] turns them into
+//! responses.
+//!
+//! Absent on purpose: timeouts and body limits as layers. They would drop a call that must finish, or answer it in
+//! a shape that ends some clients' sessions; each is a step's own business.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+use tower::{Service, ServiceBuilder};
+
+use crate::auth::Verifier;
+use crate::layers::authenticate::Authenticate;
+use crate::layers::authorize::{Authorize, Court};
+use crate::layers::claim::{Claim, Clerk};
+use crate::layers::forward::{Forward, Road};
+use crate::layers::observe::Observe;
+use crate::layers::parse::{Bounds, Parse};
+use crate::layers::reply::{Desk, Reply};
+use crate::wire::envelope::Body;
+
+/// What the steps are made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// Room for concurrent calls.
+    pub room: Arc<Semaphore>,
+    /// Answers.
+    pub desk: Arc<Desk>,
+    /// Knows actors.
+    pub verifier: Arc<Verifier>,
+    /// What is read.
+    pub bounds: Arc<Bounds>,
+    /// Decides by the policy.
+    pub court: Arc<Court>,
+    /// Keeps the ledger.
+    pub clerk: Arc<Clerk>,
+    /// Leads to the upstream.
+    pub road: Arc<Road>,
+}
+
+/// The whole stack.
+pub fn stack(
+    parts: Parts,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let Parts { room, desk, verifier, bounds, court, clerk, road } = parts;
+    ServiceBuilder::new()
+        .layer_fn(move |inner| Observe::new(inner, Arc::clone(&room))) // outermost: sees every answer, gives none
+        .layer_fn(move |inner| Reply::new(inner, Arc::clone(&desk))) // the only one that answers; catches panics below
+        .layer_fn(move |inner| Authenticate::new(inner, Arc::clone(&verifier))) // before anything a stranger sent is read
+        .layer_fn(move |inner| Parse::new(inner, Arc::clone(&bounds))) // one parse; all below decide by its result
+        .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // before the claim: a replay needs the scope too
+        .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // from here on the caller may hang up
+        .service(Forward::new(road)) // innermost: the first byte goes out after the claim is committed
+}

@@ -1,1 +1,152 @@
-//! (being built)
+//! The client that reaches the API behind the gate.
+//!
+//! Promises: a request is sent once. When sending fails, the error tells whether a byte can have gone out:
+//! [`SendFault::NotSent`] is said only where it certainly did not. A request never goes out on a connection that was
+//! idle for longer than `max_idle`.
+//!
+//! Absent on purpose: retries of anything that was begun. The HTTP client's own retries are off; this module tries
+//! again only where the client hands the request back unsent (an idle connection that the upstream had closed).
+
+pub mod headers;
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+
+/// How often a request that was handed back unsent is offered to another connection.
+const OFFERS: u32 = 3;
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum SendFault {
+    /// Not one byte of the request was written.
+    #[error("the request was not sent")]
+    NotSent(#[source] Box<dyn Error + Send + Sync>),
+    /// Bytes may have gone out, and no response head came.
+    #[error("the request may have been sent, and no answer came")]
+    Lost(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// How to reach the upstream.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// How long an idle connection may be used again.
+    pub max_idle: Duration,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+}
+
+/// A keep-alive client for one upstream. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    client: Client<HttpsConnector<HttpConnector>, WatchedBody>,
+}
+
+impl Upstream {
+    /// A client that trusts what `tls` trusts.
+    pub fn new(reach: &Reach, tls: ClientConfig) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(reach.connect_timeout));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new())
+            .retry_canceled_requests(false)
+            .pool_idle_timeout(reach.max_idle)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Self { client }
+    }
+
+    /// Sends one request and waits for the response's head. The caller bounds the time.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection; what was written stays written.
+    pub async fn send(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Response<Incoming>, SendFault> {
+        let mut offers = 0;
+        loop {
+            offers += 1;
+            let begun = Arc::new(AtomicBool::new(false));
+            let body = WatchedBody { bytes: Some(body.clone()), begun: Arc::clone(&begun) };
+            let mut request = Request::new(body);
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = uri.clone();
+            *request.headers_mut() = headers.clone();
+            let fault = match self.client.request(request).await {
+                Ok(response) => return Ok(response),
+                Err(fault) => fault,
+            };
+            // Both signs must agree: the client says so, and it never asked for the body.
+            let handed_back = is_handed_back(&fault);
+            let unsent = (fault.is_connect() || handed_back) && !begun.load(Ordering::SeqCst);
+            if unsent && handed_back && offers < OFFERS {
+                continue;
+            }
+            return Err(if unsent {
+                SendFault::NotSent(fault.into())
+            } else {
+                SendFault::Lost(fault.into())
+            });
+        }
+    }
+}
+
+/// hyper cancels a request only before it took it from the queue to write it.
+fn is_handed_back(fault: &hyper_util::client::legacy::Error) -> bool {
+    fault
+        .source()
+        .and_then(|source| source.downcast_ref::<hyper::Error>())
+        .is_some_and(hyper::Error::is_canceled)
+}
+
+/// A request body that remembers whether the client began to read it.
+#[derive(Debug)]
+struct WatchedBody {
+    bytes: Option<Bytes>,
+    begun: Arc<AtomicBool>,
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.begun.store(true, Ordering::SeqCst);
+        Poll::Ready(self.bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}

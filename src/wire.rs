@@ -1,1 +1,439 @@
-//! (being built)
+//! The one table from refusal to answer.
+//!
+//! Promises: how each [`Refusal`] looks to a client (code, sentence, status), whether the call ran and whether the
+//! same key may be sent again stands here and nowhere else, in [`row`]. No sentence holds anything internal.
+//!
+//! The shapes are what the official SDKs survive: only HTTP 200 with a JSON-RPC body that carries the request's id
+//! works in all of them, so a refusal that a model can act on is a tool error (or, for other methods, a JSON-RPC
+//! error) with status 200; only what is not a model's problem has a status of its own.
+
+pub mod envelope;
+pub mod render;
+
+use std::time::Duration;
+
+use crate::domain::audit::Executed;
+use crate::domain::refusal::Refusal;
+use crate::domain::time::Timestamp;
+
+/// Whether sending the call again is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// With the same key.
+    SameKey,
+    /// Only as a new intent, under a new key.
+    NewKey,
+    /// Not at all.
+    No,
+}
+
+impl Retry {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SameKey => "same_key",
+            Self::NewKey => "new_key",
+            Self::No => "no",
+        }
+    }
+}
+
+/// In which form a refusal goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// An HTTP error with a JSON-RPC error of this code in it.
+    Http {
+        /// The HTTP status.
+        status: u16,
+        /// The JSON-RPC code.
+        code: i64,
+    },
+    /// A 401 or 403 with `WWW-Authenticate`, and a JSON-RPC error in it.
+    Challenge {
+        /// 401 or 403.
+        status: u16,
+    },
+    /// HTTP 200: a tool error for `tools/call`, a JSON-RPC error of this (positive) code for other methods.
+    Told {
+        /// The JSON-RPC code for methods other than `tools/call`.
+        code: i64,
+    },
+    /// HTTP 200 with JSON-RPC -32603.
+    Fault,
+}
+
+/// One row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The code on the wire.
+    pub code: &'static str,
+    /// The word in the audit row.
+    pub reason: &'static str,
+    /// The form.
+    pub shape: Shape,
+    /// Whether the call ran.
+    pub executed: Executed,
+    /// Whether sending it again is safe.
+    pub retry: Retry,
+    /// One plain sentence or two, for a model or a person.
+    pub text: String,
+    /// When to try again.
+    pub retry_after: Option<Duration>,
+    /// When the key was first seen.
+    pub first_seen: Option<Timestamp>,
+    /// The earlier key of a possible duplicate.
+    pub earlier_key: Option<String>,
+    /// The scopes that a challenge asks for.
+    pub scopes: Vec<String>,
+    /// What is wrong with the token, where one was given.
+    pub token_fault: Option<String>,
+    /// The methods that the endpoint takes.
+    pub allow: Option<&'static str>,
+}
+
+impl Row {
+    fn new(
+        code: &'static str,
+        reason: &'static str,
+        shape: Shape,
+        (executed, retry): (Executed, Retry),
+        text: String,
+    ) -> Self {
+        Self {
+            code,
+            reason,
+            shape,
+            executed,
+            retry,
+            text,
+            retry_after: None,
+            first_seen: None,
+            earlier_key: None,
+            scopes: Vec::new(),
+            token_fault: None,
+            allow: None,
+        }
+    }
+
+    /// With the scopes of a challenge, separated by blanks.
+    fn asking(self, scopes: &str) -> Self {
+        Self { scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(), ..self }
+    }
+
+    fn seen(self, first_seen: impl Into<Option<Timestamp>>) -> Self {
+        Self { first_seen: first_seen.into(), ..self }
+    }
+
+    fn after(self, retry_after: impl Into<Option<Duration>>) -> Self {
+        Self { retry_after: retry_after.into(), ..self }
+    }
+}
+
+const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
+const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);
+
+/// The table.
+#[expect(clippy::too_many_lines, reason = "it is one table, and is read as one")]
+pub fn row(refusal: &Refusal) -> Row {
+    use Executed::{Maybe, No, Yes};
+    use Retry::{NewKey, SameKey};
+    use Shape::{Challenge, Fault, Http, Told};
+    let of = Row::new;
+    match refusal {
+        Refusal::NotJson { detail } => of(
+            "not_json",
+            "malformed_request",
+            Http { status: 400, code: -32700 },
+            NEVER_SO,
+            format!("The body is not well-formed JSON: {detail}."),
+        ),
+        Refusal::NotOneMessage { detail } => of(
+            "invalid_request",
+            "malformed_request",
+            Http { status: 400, code: -32600 },
+            NEVER_SO,
+            format!("The body is not one JSON-RPC 2.0 message: {detail}."),
+        ),
+        Refusal::BodyTooLarge { limit } => of(
+            "body_too_large",
+            "body_too_large",
+            Http { status: 413, code: -32600 },
+            NEVER_SO,
+            format!("The body is larger than {limit} bytes."),
+        ),
+        Refusal::UnsupportedMedia { detail } => of(
+            "unsupported_media_type",
+            "unsupported_media_type",
+            Http { status: 415, code: -32600 },
+            NEVER_SO,
+            format!("The body cannot be checked: {detail}."),
+        ),
+        Refusal::BodyCut => of(
+            "body_incomplete",
+            "malformed_request",
+            Http { status: 400, code: -32700 },
+            NOTHING_RAN,
+            "The body did not arrive whole; nothing was run.".into(),
+        ),
+        Refusal::HeaderMismatch { header, detail } => of(
+            "header_mismatch",
+            "header_mismatch",
+            Http { status: 400, code: -32020 },
+            NEVER_SO,
+            format!("{header}: {detail}."),
+        ),
+        Refusal::NoToken => of(
+            "unauthenticated",
+            "unauthenticated",
+            Challenge { status: 401 },
+            NOTHING_RAN,
+            "A bearer token is needed.".into(),
+        ),
+        Refusal::BadToken { detail } => Row {
+            token_fault: Some(detail.clone()),
+            ..of(
+                "invalid_token",
+                "invalid_token",
+                Challenge { status: 401 },
+                NOTHING_RAN,
+                format!("The bearer token is not accepted: {detail}."),
+            )
+        },
+        Refusal::KeysUnavailable => of(
+            "keys_unavailable",
+            "keys_unavailable",
+            Http { status: 503, code: -32603 },
+            NOTHING_RAN,
+            "The keys to check tokens with cannot be had at the moment; nothing was run.".into(),
+        ),
+        Refusal::UpstreamUnauthorized { scope } => of(
+            "upstream_unauthorized",
+            "upstream_unauthorized",
+            Challenge { status: 401 },
+            NOTHING_RAN,
+            "The service behind the gate did not accept the token; nothing was run.".into(),
+        )
+        .asking(scope.as_deref().unwrap_or_default()),
+        Refusal::UpstreamForbidden { scope } => of(
+            "upstream_forbidden",
+            "upstream_forbidden",
+            Challenge { status: 403 },
+            NOTHING_RAN,
+            "The service behind the gate wants more scopes than the token has; nothing was run.".into(),
+        )
+        .asking(scope.as_deref().unwrap_or_default()),
+        Refusal::MissingScope { needed, as_tool_error } => of(
+            "forbidden",
+            "missing_scope",
+            if *as_tool_error { Told { code: 40_300 } } else { Challenge { status: 403 } },
+            NOTHING_RAN,
+            format!("This needs the scopes {}; nothing was run.", needed.join(" ")),
+        )
+        .asking(&needed.join(" ")),
+        Refusal::NotInPolicy => of(
+            "operation_not_allowed",
+            "not_in_policy",
+            Told { code: 40_301 },
+            NEVER_SO,
+            "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
+        ),
+        Refusal::DeniedByPolicy => of(
+            "operation_not_allowed",
+            "denied_by_policy",
+            Told { code: 40_301 },
+            NEVER_SO,
+            "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
+        ),
+        Refusal::NoSuchEndpoint => of(
+            "no_such_endpoint",
+            "no_such_endpoint",
+            Http { status: 404, code: -32600 },
+            NEVER_SO,
+            "There is nothing here.".into(),
+        ),
+        Refusal::MethodNotAllowed { allow } => Row {
+            allow: Some(allow),
+            ..of(
+                "method_not_allowed",
+                "method_not_allowed",
+                Http { status: 405, code: -32600 },
+                NEVER_SO,
+                format!("Only {allow} is served here."),
+            )
+        },
+        Refusal::KeyRequired { argument } => of(
+            "idempotency_key_required",
+            "missing_idempotency_key",
+            Told { code: 40_000 },
+            (No, NewKey),
+            format!(
+                "This call changes something, so it needs an idempotency key; nothing was run. Put a new unique \
+                 value (1 to 128 printable ASCII characters) into the argument {argument}, and use that same value \
+                 whenever you retry this same action."
+            ),
+        ),
+        Refusal::KeyInvalid { detail } => of(
+            "idempotency_key_invalid",
+            "idempotency_key_invalid",
+            Told { code: 40_001 },
+            (No, NewKey),
+            format!(
+                "The idempotency key is not usable: {detail}; nothing was run. Send a string of 1 to 128 printable \
+                 ASCII characters."
+            ),
+        ),
+        Refusal::KeyAmbiguous { detail } => of(
+            "idempotency_key_ambiguous",
+            "idempotency_key_ambiguous",
+            Told { code: 40_002 },
+            (No, NewKey),
+            format!("The call names more than one idempotency key: {detail}; nothing was run. Send exactly one."),
+        ),
+        Refusal::PayloadMismatch { first_seen } => {
+            reused("idempotency_payload_mismatch").seen(*first_seen)
+        }
+        // The same answer as above: whether the arguments agree is nobody's business but the first user's.
+        Refusal::KeyOfAnotherUser { first_seen } => reused("idempotency_key_of_another_user").seen(*first_seen),
+        Refusal::InFlight { first_seen, retry_after } => of(
+            "request_in_flight",
+            "idempotency_in_flight",
+            Told { code: 40_901 },
+            (Maybe, SameKey),
+            format!(
+                "The first call with this idempotency key is still running. It was not started again. Repeat the \
+                 same call with the same key in about {} s to get its answer.",
+                retry_after.as_secs().max(1)
+            ),
+        )
+        .seen(*first_seen)
+        .after(*retry_after),
+        Refusal::OutcomeUnknown { first_seen, retry_after: Some(wait) } => of(
+            "outcome_unknown",
+            "outcome_unknown",
+            Told { code: 40_902 },
+            (Maybe, SameKey),
+            format!(
+                "The call may have been carried out, but its answer got lost. Do not send it under a new key. Repeat \
+                 it with the same key in about {} s.",
+                wait.as_secs().saturating_add(1)
+            ),
+        )
+        .seen(*first_seen)
+        .after(*wait),
+        Refusal::OutcomeUnknown { first_seen, retry_after: None } => of(
+            "outcome_unknown",
+            "outcome_unknown",
+            Told { code: 40_902 },
+            (Maybe, Retry::No),
+            "The call may have been carried out, but its answer got lost. Do not send it again under a new key: \
+             check first whether it took effect, or ask a person to resolve it. Nothing will run under this key \
+             until then."
+                .into(),
+        )
+        .seen(*first_seen),
+        Refusal::AnswerNotKept { first_seen } => of(
+            "answer_not_kept",
+            "answer_not_kept",
+            Told { code: 40_903 },
+            (Yes, Retry::No),
+            "The call was carried out. Its answer was not kept, so it cannot be given again. Do not send it again."
+                .into(),
+        )
+        .seen(*first_seen),
+        Refusal::ReplayNotRecorded { first_seen } => of(
+            "store_unavailable",
+            "store_unavailable",
+            Told { code: 50_301 },
+            (Maybe, SameKey),
+            "The first call's answer cannot be given just now. Repeat the call with the same key in a moment.".into(),
+        )
+        .seen(*first_seen)
+        .after(Duration::from_secs(2)),
+        Refusal::AnswerNotForClient { first_seen } => of(
+            "answer_not_kept",
+            "answer_not_for_client",
+            Told { code: 40_904 },
+            (Maybe, Retry::No),
+            "The first answer to this call is of a kind that this client says it cannot take. Do not send the call \
+             under a new key."
+                .into(),
+        )
+        .seen(*first_seen),
+        Refusal::PossibleDuplicate { earlier_key, first_seen } => Row {
+            earlier_key: Some(earlier_key.clone()),
+            ..of(
+                "possible_duplicate",
+                "possible_duplicate",
+                Told { code: 40_905 },
+                (No, SameKey),
+                format!(
+                    "The same call with the same arguments was made a moment ago under the key {earlier_key}; this \
+                     one was not run. If it is a retry, send it with that key. If it really is meant a second time, \
+                     wait and send it again."
+                ),
+            )
+            .seen(*first_seen)
+        },
+        Refusal::UpstreamUnreachable => of(
+            "upstream_unreachable",
+            "upstream_unreachable",
+            Told { code: 50_201 },
+            NOTHING_RAN,
+            "The service could not be reached; nothing was run. Try again with the same key.".into(),
+        ),
+        Refusal::ExecutionFailed { detail } => of(
+            "execution_failed",
+            "execution_failed",
+            Told { code: 50_202 },
+            NOTHING_RAN,
+            match detail {
+                Some(detail) => {
+                    format!("The service refused the call before running it: {detail}. The same key may be used again.")
+                }
+                None => "The service refused the call before running it. The same key may be used again.".into(),
+            },
+        ),
+        Refusal::ReadFailed => of(
+            "execution_failed",
+            "read_failed",
+            Told { code: 50_203 },
+            (Maybe, SameKey),
+            "The service gave no usable answer. This call only reads, so it is safe to try again.".into(),
+        ),
+        Refusal::StoreUnavailable => of(
+            "store_unavailable",
+            "store_unavailable",
+            Told { code: 50_301 },
+            NOTHING_RAN,
+            "The call could not be recorded, so it was not run. Try again with the same key in a moment.".into(),
+        )
+        .after(Duration::from_secs(2)),
+        Refusal::Overloaded => of(
+            "overloaded",
+            "overloaded",
+            Told { code: 50_302 },
+            NOTHING_RAN,
+            "The gate is busy; nothing was run. Try again with the same key in a moment.".into(),
+        )
+        .after(Duration::from_secs(1)),
+        Refusal::Internal => of(
+            "internal_error",
+            "internal_error",
+            Fault,
+            (Maybe, SameKey),
+            "The gate failed. If the call carried an idempotency key, repeat it with the same key.".into(),
+        ),
+    }
+}
+
+fn reused(reason: &'static str) -> Row {
+    Row::new(
+        "idempotency_key_reuse_with_different_args",
+        reason,
+        Shape::Told { code: 42_201 },
+        (Executed::No, Retry::NewKey),
+        "This idempotency key was already used for another call; this one was not run. Use a new key for a new \
+         action, and the old key only to repeat the old one exactly."
+            .into(),
+    )
+}

@@ -40,6 +40,11 @@ impl Redactor {
         Self { paths: paths.into_iter().map(|path| Path::new(path.as_ref())).collect() }
     }
 
+    /// Whether it has no paths: results pass it as they are.
+    pub fn has_no_paths(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// Masks the paths in a value as it stands: arguments, or the body of a plain answer. Says whether anything
     /// was there.
     pub fn mask(&self, value: &mut Json) -> bool {

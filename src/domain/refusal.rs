@@ -50,6 +50,16 @@ pub enum Refusal {
     },
     /// The keys that tokens are checked with could not be had.
     KeysUnavailable,
+    /// The upstream itself did not accept the forwarded token.
+    UpstreamUnauthorized {
+        /// The scopes that its challenge named.
+        scope: Option<String>,
+    },
+    /// The upstream itself wants more scopes than the forwarded token has.
+    UpstreamForbidden {
+        /// The scopes that its challenge named.
+        scope: Option<String>,
+    },
     /// The actor lacks scopes.
     MissingScope {
         /// All scopes that the call needs.
@@ -109,6 +119,11 @@ pub enum Refusal {
     },
     /// It ran, and its answer was not kept.
     AnswerNotKept {
+        /// When the key was first seen.
+        first_seen: Timestamp,
+    },
+    /// The first answer is there, and its being given again could not be written down.
+    ReplayNotRecorded {
         /// When the key was first seen.
         first_seen: Timestamp,
     },

@@ -1,1 +1,26 @@
-//! (being built)
+//! The steps of a call, one file each. [`crate::stack`] puts them in order.
+//!
+//! Promises: each step asks for what the step before proved, in a type that only that step can make, so a stack with
+//! a step left out or out of order does not compile. Between [`reply`] and [`forward`] every step answers with an
+//! [`Answer`] or a [`Refusal`](crate::domain::refusal::Refusal).
+//!
+//! Absent on purpose: decisions. They are pure functions in [`crate::domain`]; a layer is thin.
+
+pub mod answer;
+pub mod asked;
+pub mod authenticate;
+pub mod authorize;
+pub mod claim;
+pub mod forward;
+pub mod observe;
+pub mod parse;
+pub mod reply;
+
+pub use answer::Answer;
+pub use asked::Asked;
+
+use std::future::Future;
+use std::pin::Pin;
+
+/// The future of a layer.
+pub type Step<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;

@@ -1,4 +1,14 @@
 //! MCP on the wire: messages, answers, streams, lists.
+//!
+//! Promises: both protocol eras, never translated into one another; pure functions but for [`collect`], which reads.
+//!
+//! Absent on purpose: decisions about claims, and refusals' shapes.
 
+pub mod collect;
+pub mod errors;
+pub mod headers;
+pub mod judge;
 pub mod list;
+pub mod message;
 pub mod sse;
+pub mod takes;

@@ -182,12 +182,13 @@ fn after_unknown(row: &Claim, ask: &Ask, now: Timestamp, terms: &Terms) -> Admis
     let Downstream::Idempotent { retention } = terms.downstream else {
         return Admission::Unknown { take_over_in: None };
     };
-    // Only the round that may have run may run again, and only while the backend still knows the key.
-    let remembered_until = row.first_sent_at.map(|sent| sent.plus(retention));
-    let (Some(remembered_until), Some(quiet_from)) = (remembered_until, row.attempt_until) else {
+    // Only the round that may have run may run again, and only if even a slow re-run ends while the backend still
+    // knows the key.
+    let last_start = row.first_sent_at.map(|sent| sent.plus(retention).minus(terms.upstream_timeout));
+    let (Some(last_start), Some(quiet_from)) = (last_start, row.attempt_until) else {
         return Admission::Unknown { take_over_in: None };
     };
-    if ask.round.id != row.round.id || now.max(quiet_from) >= remembered_until {
+    if ask.round.id != row.round.id || now.max(quiet_from) > last_start {
         return Admission::Unknown { take_over_in: None };
     }
     // A reset does not prove that the backend stopped: its whole timeout must have passed.

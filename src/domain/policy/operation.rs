@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::forward_key::ForwardKey;
+use crate::domain::json::Json;
 use crate::domain::ledger::{Downstream, Terms};
 use crate::domain::redact::Redactor;
 
@@ -260,6 +261,16 @@ impl Operation {
     /// What of a result the audit keeps.
     pub fn summary(&self) -> &[FieldPath] {
         &self.summary
+    }
+
+    /// Whether its results must be read: to mask, to summarise, or to find a tool error's code in them.
+    pub fn reads_results(&self) -> bool {
+        !self.redactor.has_no_paths() || !self.summary.is_empty() || !self.reasons.is_empty()
+    }
+
+    /// What of a result the audit keeps, as redacted JSON text.
+    pub fn summary_of(&self, result: &Json) -> Option<String> {
+        self.redactor.summary(result, &self.summary)
     }
 
     /// The audit's reason for a tool error's code.

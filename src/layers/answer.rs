@@ -1,0 +1,23 @@
+//! What a call is answered with, before it becomes bytes on the wire.
+//!
+//! Promises: an answer to a claimed call is the member (`result` or `error`) that was kept, or what would have been
+//! kept; who it is addressed to and how it is marked is added last, in [`crate::wire::render`].
+
+use http::Response;
+
+use crate::domain::answer::Kept;
+use crate::wire::envelope::{Body, Marks};
+
+/// The answer that a step hands outwards.
+#[derive(Debug)]
+pub enum Answer {
+    /// As the upstream gave it, headers filtered.
+    Passed(Response<Body>),
+    /// The answer to a claimed call, now or again.
+    Claimed {
+        /// What it says.
+        kept: Kept,
+        /// How it is marked.
+        marks: Marks,
+    },
+}

@@ -1,0 +1,106 @@
+//! What is known of a call so far, for whoever must answer it or write it down.
+//!
+//! Promises: each slot is written once, by the step that learned it, and holds nothing secret: arguments are
+//! redacted before they come here. So even a call that panics is answered with its own id.
+//!
+//! Absent on purpose: anything that a later step decides by. Proofs travel in the requests' types.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::domain::actor::Actor;
+use crate::domain::audit::Facts;
+use crate::layers::observe::Trace;
+use crate::wire::envelope::Envelope;
+
+/// One call's notes. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Asked(Arc<Notes>);
+
+#[derive(Debug)]
+struct Notes {
+    began: Instant,
+    peer: IpAddr,
+    trace: Trace,
+    room: Option<OwnedSemaphorePermit>,
+    envelope: OnceLock<Envelope>,
+    actor: OnceLock<Actor>,
+    facts: OnceLock<Facts>,
+    audited: AtomicBool,
+}
+
+impl Asked {
+    /// Notes for a call that begins now. `room` is its place among the concurrent calls; none where all are taken.
+    pub(super) fn begin(peer: IpAddr, trace: Trace, room: Option<OwnedSemaphorePermit>) -> Self {
+        Self(Arc::new(Notes {
+            began: Instant::now(),
+            peer,
+            trace,
+            room,
+            envelope: OnceLock::new(),
+            actor: OnceLock::new(),
+            facts: OnceLock::new(),
+            audited: AtomicBool::new(false),
+        }))
+    }
+
+    /// How long ago it began.
+    pub fn elapsed(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    /// The client's address.
+    pub fn peer(&self) -> IpAddr {
+        self.0.peer
+    }
+
+    /// Its trace context.
+    pub fn trace(&self) -> &Trace {
+        &self.0.trace
+    }
+
+    /// Whether there is room for it among the concurrent calls.
+    pub fn has_room(&self) -> bool {
+        self.0.room.is_some()
+    }
+
+    /// How to address its answer, once known.
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.0.envelope.get()
+    }
+
+    /// Who calls, once known.
+    pub fn actor(&self) -> Option<&Actor> {
+        self.0.actor.get()
+    }
+
+    /// What its audit row will say, once known.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.0.facts.get()
+    }
+
+    /// Whether its audit row was written, or is being written with its claim.
+    pub fn is_audited(&self) -> bool {
+        self.0.audited.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn learn_envelope(&self, envelope: Envelope) {
+        self.0.envelope.get_or_init(|| envelope);
+    }
+
+    pub(super) fn learn_actor(&self, actor: Actor) {
+        self.0.actor.get_or_init(|| actor);
+    }
+
+    pub(super) fn learn_facts(&self, facts: Facts) {
+        self.0.facts.get_or_init(|| facts);
+    }
+
+    pub(super) fn mark_audited(&self) {
+        self.0.audited.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,292 @@
+//! The step that asks the policy.
+//!
+//! Promises: [`Allowed`] exists only for a call that the policy allows to this actor. For a mutation it holds a valid
+//! key; key and tenant arguments are out of what will be forwarded, and the fingerprint is taken of what remains.
+//!
+//! Absent on purpose: annotations and names as grounds for anything. What the policy does not name is denied.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use tower::Service;
+
+use super::parse::{Head, Parsed, What};
+use super::{Answer, Step};
+use crate::auth::{Verified, Verifier};
+use crate::domain::audit::Facts;
+use crate::domain::call::{drop_tenant, take_key};
+use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
+use crate::domain::json::{Json, Object};
+use crate::domain::key::Key;
+use crate::domain::ledger::{AskedRound, RoundId};
+use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
+use crate::domain::redact::Redactor;
+use crate::domain::refusal::Refusal;
+use crate::mcp::message::{Message, Request};
+use crate::upstream::headers::IDEMPOTENCY_KEY;
+
+/// A message that may go on.
+#[derive(Debug)]
+pub struct Allowed {
+    head: Head,
+    what: AllowedWhat,
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(super) enum AllowedWhat {
+    /// It needs a claim.
+    Mutation(Box<Mutation>),
+    /// It changes nothing.
+    Read {
+        /// The message, as it will be forwarded.
+        request: Request,
+        /// Its rule.
+        operation: Arc<Operation>,
+    },
+    /// Housekeeping.
+    Passage {
+        /// The message, as it will be forwarded.
+        message: Message,
+        /// The policy by which a list is filtered.
+        policy: Arc<Policy>,
+    },
+}
+
+/// A mutation that the policy allows.
+#[derive(Debug)]
+pub struct Mutation {
+    /// The message, as it will be forwarded.
+    pub request: Request,
+    /// Its rule.
+    pub operation: Arc<Operation>,
+    /// The client's key.
+    pub key: Key,
+    /// The fingerprints of its arguments.
+    pub prints: Fingerprints,
+    /// Which round of the call it brings.
+    pub round: AskedRound,
+}
+
+impl Allowed {
+    /// What it carries along, and what it is.
+    pub(super) fn into_parts(self) -> (Head, AllowedWhat) {
+        (self.head, self.what)
+    }
+}
+
+/// What deciding needs.
+pub struct Court {
+    /// The policy in force.
+    pub policy: ArcSwap<Policy>,
+    /// Takes fingerprints.
+    pub fingerprinter: Fingerprinter,
+    /// The gate's `service`.
+    pub service: String,
+    /// Tells whether a token still holds, after a wait.
+    pub verifier: Arc<Verifier>,
+}
+
+/// The step.
+#[derive(Clone)]
+pub struct Authorize<S> {
+    inner: S,
+    court: Arc<Court>,
+}
+
+impl<S> Authorize<S> {
+    /// Before `inner`.
+    pub fn new(inner: S, court: Arc<Court>) -> Self {
+        Self { inner, court }
+    }
+}
+
+impl<S> Service<Parsed> for Authorize<S>
+where
+    S: Service<Allowed, Response = Answer, Error = Refusal>,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Refusal;
+    type Future = Step<Answer, Refusal>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, parsed: Parsed) -> Self::Future {
+        match self.court.allow(parsed) {
+            Ok(allowed) => Box::pin(self.inner.call(allowed)),
+            Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        }
+    }
+}
+
+impl Court {
+    fn allow(&self, parsed: Parsed) -> Result<Allowed, Refusal> {
+        let (head, what) = parsed.into_parts();
+        let policy = self.policy.load_full();
+        let what = match what {
+            What::Passage(message) => AllowedWhat::Passage { message, policy },
+            What::Call { request, kind, name } => self.allow_call(&head, &policy, request, kind, &name)?,
+        };
+        Ok(Allowed { head, what })
+    }
+
+    fn allow_call(
+        &self,
+        head: &Head,
+        policy: &Policy,
+        mut request: Request,
+        kind: Kind,
+        name: &str,
+    ) -> Result<AllowedWhat, Refusal> {
+        let rule = policy.named(kind, name).cloned();
+        let taken = take(&mut request, &head.headers, kind, rule.as_deref());
+        let arguments = subject_of(&request, kind);
+        let prints = self.fingerprinter.of(arguments.as_ref());
+        head.asked.learn_facts(self.facts(
+            head,
+            policy,
+            name,
+            &request,
+            &taken,
+            &prints,
+            arguments,
+            rule.as_deref(),
+        ));
+        let operation = policy.decide(head.verified.actor(), kind, name)?;
+        if operation.effect() != Effect::Mutation {
+            return Ok(AllowedWhat::Read { request, operation: Arc::clone(operation) });
+        }
+        let key =
+            taken?.ok_or_else(|| Refusal::KeyRequired { argument: operation.key_argument().to_owned() })?;
+        if operation.mutation().is_some_and(Rule::forward_argument) {
+            put_argument(&mut request, operation.key_argument(), key.as_str());
+        }
+        let round = self.round(request.params());
+        let operation = Arc::clone(operation);
+        Ok(AllowedWhat::Mutation(Box::new(Mutation { request, operation, key, prints, round })))
+    }
+
+    /// Which round of the call this is, by what it brings for the upstream's questions.
+    fn round(&self, params: Option<&Object>) -> AskedRound {
+        let inputs = params.and_then(|params| params.get("inputResponses"));
+        let state = params.and_then(|params| params.get("requestState"));
+        if inputs.is_none() && state.is_none() {
+            return AskedRound::default();
+        }
+        AskedRound {
+            id: RoundId::from_hex(&self.fingerprinter.round_hash(inputs, state)),
+            state: self.fingerprinter.state_hash(state),
+            inputs: inputs.is_some(),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is one thing that the audit row tells")]
+    fn facts(
+        &self,
+        head: &Head,
+        policy: &Policy,
+        name: &str,
+        request: &Request,
+        taken: &Result<Option<Key>, Refusal>,
+        prints: &Fingerprints,
+        arguments: Option<Json>,
+        rule: Option<&Operation>,
+    ) -> Facts {
+        let actor = head.verified.actor();
+        let no_paths = Redactor::default();
+        let redactor = rule.map_or(&no_paths, Operation::redactor);
+        let key = taken.as_ref().ok().and_then(Option::as_ref);
+        let version = request.version().map_or_else(|| "mcp".to_owned(), |version| format!("mcp/{version}"));
+        Facts {
+            tenant_id: actor.tenant().to_owned(),
+            service: self.service.clone(),
+            user_id: actor.user().to_owned(),
+            session_id: actor.session().map(str::to_owned),
+            tool: short(name),
+            args_hash: Some(prints.signed.clone()),
+            args: arguments.map(|arguments| redactor.audit_arguments(&arguments)),
+            idempotency_key: key.map(|key| key.as_str().to_owned()),
+            attempt_id: None,
+            policy_version: Some(policy.version().to_owned()),
+            trace_id: Some(head.asked.trace().id.clone()),
+            protocol: Some(short(&version)),
+            client: request.client().map(|client| short(&client)),
+        }
+    }
+
+    /// Whether a call that had to wait is still allowed: the policy may have changed, the token may have run out.
+    pub(super) fn still_allows(&self, verified: &Verified, operation: &Operation) -> Result<(), Refusal> {
+        if !self.verifier.still_holds(verified) {
+            return Err(Refusal::BadToken { detail: "it is no longer valid".to_owned() });
+        }
+        let policy = self.policy.load();
+        policy.decide(verified.actor(), operation.kind(), operation.name())?;
+        Ok(())
+    }
+}
+
+/// Takes key and tenant out of what will be forwarded.
+fn take(
+    request: &mut Request,
+    headers: &HeaderMap,
+    kind: Kind,
+    rule: Option<&Operation>,
+) -> Result<Option<Key>, Refusal> {
+    let mut values = Vec::new();
+    for value in headers.get_all(IDEMPOTENCY_KEY) {
+        values.push(value.to_str().map_err(|_| Refusal::KeyInvalid {
+            detail: "the Idempotency-Key header is not printable ASCII".to_owned(),
+        })?);
+    }
+    let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
+        return take_key(&mut Object::default(), &values, None);
+    };
+    let argument = rule.filter(|_| kind == Kind::Tool).map(Operation::key_argument);
+    let taken = take_key(params, &values, argument);
+    if let Some(rule) = rule {
+        let arguments = match kind {
+            Kind::Tool => params.get_mut("arguments").and_then(Json::as_object_mut),
+            Kind::Method => Some(params),
+        };
+        if let Some(arguments) = arguments {
+            drop_tenant(arguments, rule.tenant_arguments());
+        }
+    }
+    taken
+}
+
+/// What the fingerprint is taken of: a tool's arguments, a method's parameters without what is about the call itself.
+fn subject_of(request: &Request, kind: Kind) -> Option<Json> {
+    let params = request.params()?;
+    match kind {
+        Kind::Tool => params.get("arguments").cloned(),
+        Kind::Method => {
+            let mut params = params.clone();
+            for about_the_call in ["_meta", "inputResponses", "requestState"] {
+                params.remove(about_the_call);
+            }
+            Some(Json::Object(params))
+        }
+    }
+}
+
+/// The app's own tool wants the key: it gets it where its schema has it.
+fn put_argument(request: &mut Request, argument: &str, key: &str) {
+    let Some(params) = request.params_mut() else { return };
+    if params.get("arguments").and_then(Json::as_object).is_none() {
+        params.insert("arguments", Json::Object(Object::default()));
+    }
+    if let Some(arguments) = params.get_mut("arguments").and_then(Json::as_object_mut) {
+        arguments.insert(argument, Json::from(key));
+    }
+}
+
+/// Names come from clients: what is written down of them is bounded.
+fn short(text: &str) -> String {
+    text.chars().take(128).collect()
+}

@@ -1,0 +1,209 @@
+//! One mutation's way through the ledger: [`enter`], forward, [`settle`].
+//!
+//! Promises, in the order of the code: nothing is forwarded before its claim is committed; the lease is renewed while
+//! the call runs; the answer is stored, with its row, before the client hears it; where storing fails the client gets
+//! the answer marked as not recorded, and storing goes on until it succeeds. Nothing the client does stops any of it.
+//!
+//! Absent on purpose: choices. [`ledger::admit`] and [`ledger::settle`] make them; these files carry them out.
+
+mod enter;
+mod settle;
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+use tower::Service;
+use tracing::{error, info, warn};
+use uuid::Uuid;
+
+use super::keep::{End, Keeper};
+use super::{Claimed, ClaimedWhat, Clerk, facts};
+use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::ledger::{self, Ask, Claim, ClaimId, Draft, Expect, Held, Terms};
+use crate::domain::refusal::Refusal;
+use crate::domain::time::Timestamp;
+use crate::layers::Answer;
+use crate::layers::authorize::Mutation;
+use crate::layers::forward::Forwarded;
+use crate::layers::parse::Head;
+use crate::store::{Seen, StoreError, Swap, Write, event_id};
+
+/// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest pause of a settlement that waits for the store.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// One mutation, with its caller on the line.
+pub(super) struct Exchange<S> {
+    clerk: Arc<Clerk>,
+    head: Arc<Head>,
+    mutation: Arc<Mutation>,
+    forward: S,
+    caller: Option<oneshot::Sender<Result<Answer, Refusal>>>,
+    id: ClaimId,
+    ask: Ask,
+}
+
+/// A committed claim, and what its owner must know.
+struct Owned {
+    held: Held,
+    /// The end of the attempt's time.
+    deadline: Instant,
+    /// The key of another call with the same arguments.
+    twin: Option<String>,
+}
+
+impl<S> Exchange<S>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + Sync,
+    S::Future: Send,
+{
+    pub(super) fn new(
+        clerk: Arc<Clerk>,
+        head: Arc<Head>,
+        mutation: Arc<Mutation>,
+        forward: S,
+        caller: oneshot::Sender<Result<Answer, Refusal>>,
+    ) -> Self {
+        let id = ClaimId {
+            tenant: head.verified.actor().tenant().to_owned(),
+            service: clerk.service.clone(),
+            tool: mutation.operation.name().to_owned(),
+            key: mutation.key.as_str().to_owned(),
+        };
+        let attempt_id = Uuid::new_v4();
+        let ask = Ask {
+            args_hash: mutation.prints.signed.clone(),
+            accepted_hashes: mutation.prints.accepted.clone(),
+            round: mutation.round.clone(),
+            attempt_id,
+            facts: Facts { attempt_id: Some(attempt_id), ..facts(&head) },
+        };
+        Self { clerk, head, mutation, forward, caller: Some(caller), id, ask }
+    }
+
+    /// Claim, forward, settle.
+    pub(super) async fn run(mut self) {
+        let Some(rule) = self.mutation.operation.mutation().cloned() else {
+            return self.tell(Err(Refusal::Internal));
+        };
+        let terms = rule.terms(self.clerk.upstream_timeout);
+        match self.enter(&rule, &terms).await {
+            Ok(enter::Entry::Owner(owned)) => {
+                let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
+                self.settle(&held, end, &terms, owned.twin).await;
+            }
+            Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
+            Err(refusal) => self.tell(Err(refusal)),
+        }
+    }
+
+    /// Sends the call, and renews the lease until it has come to its end.
+    async fn forward(&mut self, held: Held, deadline: Instant, terms: &Terms) -> (Held, End) {
+        let what = ClaimedWhat::Owned { mutation: Arc::clone(&self.mutation), deadline };
+        let claimed = Claimed { head: Arc::clone(&self.head), what };
+        let forwarding = AssertUnwindSafe(self.forward.call(claimed)).catch_unwind();
+        let claim = Mutex::new(held.claim.clone());
+        let forwarded = tokio::select! {
+            forwarded = forwarding => forwarded,
+            never = self.renew(&held, &claim, terms) => match never {},
+        };
+        let end = match forwarded {
+            Ok(Ok(forwarded)) => self.keeper().end(forwarded),
+            Ok(Err(refusal)) => {
+                error!(?refusal, "A claimed call came back as a refusal; its outcome is unknown.");
+                End::unknown(None)
+            }
+            Err(_panic) => {
+                error!("A claimed call panicked; its outcome is unknown.");
+                End::unknown(None)
+            }
+        };
+        let claim = claim.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (Held { claim, ..held }, end)
+    }
+
+    /// Renews the lease for ever. Where somebody else moved the claim on it only waits: the answer may still come.
+    async fn renew(&self, held: &Held, claim: &Mutex<Claim>, terms: &Terms) -> Infallible {
+        loop {
+            sleep(terms.lease / 3).await;
+            let seen = claim.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let Some((expect, draft)) = ledger::renew(&seen, &held.attempt, terms.lease) else {
+                warn!("The claim is no longer this attempt's; it waits for its answer all the same.");
+                return std::future::pending().await;
+            };
+            let renewed = match self.swap(expect, &draft, None).await {
+                Ok(Swap::Applied { now }) => Some(draft.at(now, expect)),
+                Ok(Swap::Mismatch { row, .. }) => row.map(|row| *row),
+                Err(fault) => {
+                    warn!(error = &fault as &dyn Error, "A lease was not renewed.");
+                    None
+                }
+            };
+            if let Some(renewed) = renewed {
+                *claim.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+            }
+        }
+    }
+
+    fn keeper(&self) -> Keeper<'_> {
+        Keeper {
+            operation: &self.mutation.operation,
+            fingerprinter: &self.clerk.court.fingerprinter,
+            limit: self.clerk.stored_response,
+            forwards_token: self.clerk.forwards_token,
+        }
+    }
+
+    /// This attempt's row, to complete.
+    fn event(&self, reason: Option<String>) -> AuditEvent {
+        AuditEvent {
+            id: event_id(),
+            facts: self.ask.facts.clone(),
+            decision: Decision::Allowed,
+            reason,
+            result_summary: None,
+            duration_ms: i64::try_from(self.head.asked.elapsed().as_millis()).ok(),
+            executed: Executed::No,
+            upstream_status: None,
+        }
+    }
+
+    async fn read(&self) -> Result<Seen, Refusal> {
+        self.clerk.store.read(&self.id).await.map_err(|fault| unavailable(&fault))
+    }
+
+    async fn swap(
+        &self,
+        expect: Expect,
+        next: &Draft,
+        event: Option<AuditEvent>,
+    ) -> Result<Swap, StoreError> {
+        self.clerk.store.swap(Write { id: self.id.clone(), expect, next: next.clone(), event }).await
+    }
+
+    /// Tells the caller, once; whoever hung up hears nothing.
+    fn tell(&mut self, verdict: Result<Answer, Refusal>) {
+        if let Some(caller) = self.caller.take()
+            && caller.send(verdict).is_err()
+        {
+            info!("The caller had hung up; the call was carried to its end.");
+        }
+    }
+}
+
+fn first_seen(seen: &Seen) -> Timestamp {
+    seen.row.as_ref().map_or(seen.now, |row| row.created_at)
+}
+
+fn unavailable(fault: &StoreError) -> Refusal {
+    error!(error = fault as &dyn Error, "The store failed.");
+    Refusal::StoreUnavailable
+}

@@ -1,0 +1,111 @@
+//! The way out: what came of the attempt is stored with its row, then the caller hears it.
+//!
+//! Promises: the caller hears what was stored; a store that is away delays the storing, not the caller, who then
+//! hears that it is not recorded.
+
+use std::error::Error;
+
+use tokio::time::sleep;
+use tower::Service;
+use tracing::{error, warn};
+
+use super::{Exchange, FIRST_PAUSE, LONGEST_PAUSE};
+use crate::domain::audit::{AuditEvent, Executed};
+use crate::domain::ledger::{self, Admission, Claim, Held, Settling, Status, Terms};
+use crate::domain::refusal::Refusal;
+use crate::layers::Answer;
+use crate::layers::claim::Claimed;
+use crate::layers::claim::keep::{End, Heard};
+use crate::layers::forward::Forwarded;
+use crate::store::{Seen, StoreError, Swap};
+use crate::wire::envelope::Marks;
+
+/// How far one try at storing came.
+enum Stored {
+    /// It is committed: the row as it now stands, or none where the attempt came too late to change it.
+    Done(Option<Box<Seen>>),
+    /// Another row stands there.
+    Moved(Option<Box<Claim>>),
+}
+
+impl<S> Exchange<S>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + Sync,
+    S::Future: Send,
+{
+    pub(super) async fn settle(&mut self, held: &Held, end: End, terms: &Terms, twin: Option<String>) {
+        self.head.asked.mark_audited();
+        let event = AuditEvent {
+            reason: twin.as_ref().map(|_| "possible_duplicate".to_owned()).or_else(|| end.reason.clone()),
+            executed: end.executed,
+            result_summary: end.summary.clone(),
+            upstream_status: end.status,
+            ..self.event(None)
+        };
+        let marks = Marks { possible_duplicate: twin, ..Marks::default() };
+        let mut row = Some(Box::new(held.claim.clone()));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.store(row.as_deref(), held, &end, terms, &event).await {
+                Ok(Stored::Done(seen)) => return self.tell_end(&end, seen.as_deref(), held, marks, terms),
+                Ok(Stored::Moved(other)) => row = other,
+                Err(fault) => {
+                    error!(error = &fault as &dyn Error, "A settlement waits for the store.");
+                    self.tell_end(&end, None, held, marks.clone(), terms);
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// One try.
+    async fn store(
+        &self,
+        row: Option<&Claim>,
+        held: &Held,
+        end: &End,
+        terms: &Terms,
+        event: &AuditEvent,
+    ) -> Result<Stored, StoreError> {
+        match ledger::settle(row, held, &end.came, terms) {
+            Settling::Write { expect, draft } => {
+                // An attempt that is put back to unknown may have run, whatever its own end says.
+                let unknown = draft.status == Status::Unknown;
+                let executed = if unknown { Executed::Maybe } else { event.executed };
+                let event = AuditEvent { executed, ..event.clone() };
+                Ok(match self.swap(expect, &draft, Some(event)).await? {
+                    Swap::Applied { now } => {
+                        Stored::Done(Some(Box::new(Seen { row: Some(draft.at(now, expect)), now })))
+                    }
+                    Swap::Mismatch { row, .. } => Stored::Moved(row),
+                })
+            }
+            Settling::TooLate => {
+                warn!("The claim had moved on when its answer came; the answer is only written down.");
+                self.clerk.store.append(event.clone()).await?;
+                Ok(Stored::Done(None))
+            }
+        }
+    }
+
+    /// Tells the caller how the attempt ended. Without a stored row its answer is not recorded.
+    fn tell_end(&mut self, end: &End, seen: Option<&Seen>, held: &Held, marks: Marks, terms: &Terms) {
+        let row = seen.and_then(|seen| seen.row.as_ref());
+        let unknown = row.is_some_and(|row| row.status == Status::Unknown);
+        let verdict = match &end.heard {
+            Heard::Answer(kept) if !unknown => {
+                let marks = Marks { not_recorded: row.is_none(), ..marks };
+                Ok(Answer::Claimed { kept: kept.clone(), marks })
+            }
+            Heard::NotRun(refusal) if !unknown => Err(refusal.clone()),
+            Heard::Answer(_) | Heard::NotRun(_) | Heard::Unknown => {
+                let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, terms));
+                let retry_after =
+                    if let Some(Admission::Unknown { take_over_in }) = met { take_over_in } else { None };
+                Err(Refusal::OutcomeUnknown { first_seen: Some(held.claim.created_at), retry_after })
+            }
+        };
+        self.tell(verdict);
+    }
+}

@@ -1,0 +1,86 @@
+//! The queue in which the rows of reads wait for the store.
+//!
+//! Promises: a row that got its place in the queue is written, however long the store is away; a full queue slows
+//! callers and loses nothing. A crash loses what is still queued, and only that.
+//!
+//! Absent on purpose: rows of mutations, replays and denials. Those are committed before anybody is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tracing::{error, warn};
+
+use crate::domain::audit::AuditEvent;
+use crate::store::Store;
+
+/// How many rows may wait.
+const PLACES: usize = 1024;
+
+/// How many are handed to the store at once; it groups them.
+const AT_ONCE: usize = 64;
+
+/// How long a row waits before the store is tried again, at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The queue's inlet. Cheap to clone; the queue ends when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct Journal(mpsc::Sender<AuditEvent>);
+
+/// A row with a place in the queue. It takes that place when this is dropped.
+#[derive(Debug)]
+pub struct Entry {
+    event: AuditEvent,
+    place: Option<OwnedPermit<AuditEvent>>,
+}
+
+impl Journal {
+    /// A queue, and the work of emptying it.
+    pub fn open(store: Arc<dyn Store>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (inlet, outlet) = mpsc::channel(PLACES);
+        (Self(inlet), empty(store, outlet))
+    }
+
+    /// A place for this row; waits while the queue is full.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the wait up; nothing was queued.
+    pub async fn entry(&self, event: AuditEvent) -> Entry {
+        // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
+        Entry { event, place: self.0.clone().reserve_owned().await.ok() }
+    }
+}
+
+impl Entry {
+    /// The row, to complete.
+    pub fn event_mut(&mut self) -> &mut AuditEvent {
+        &mut self.event
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            drop(place.send(self.event.clone()));
+        } else {
+            error!(event = ?self.event, "A read's row found the queue closed.");
+        }
+    }
+}
+
+async fn empty(store: Arc<dyn Store>, mut outlet: mpsc::Receiver<AuditEvent>) {
+    let mut waiting = Vec::with_capacity(AT_ONCE);
+    while outlet.recv_many(&mut waiting, AT_ONCE).await > 0 {
+        join_all(waiting.drain(..).map(|event| write(&*store, event))).await;
+    }
+}
+
+async fn write(store: &dyn Store, event: AuditEvent) {
+    let mut pause = Duration::from_millis(100);
+    while let Err(fault) = store.append(event.clone()).await {
+        warn!(error = &fault as &dyn std::error::Error, "A read's row waits for the store.");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

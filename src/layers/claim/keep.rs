@@ -1,0 +1,165 @@
+//! What of an attempt's end is kept, what the client hears, and what the row says.
+//!
+//! Promises: what is kept is what the first client gets, or nothing: masked as the policy says for both; an answer in
+//! which a secret's pattern remains, or that is too large, completes the claim without being kept.
+
+use bytes::Bytes;
+
+use crate::domain::answer::{Kept, Kind};
+use crate::domain::audit::Executed;
+use crate::domain::fingerprint::Fingerprinter;
+use crate::domain::json::{Json, Object};
+use crate::domain::ledger::{Came, Expects};
+use crate::domain::policy::Operation;
+use crate::domain::redact::{has_secret, mask_text, short};
+use crate::domain::refusal::Refusal;
+use crate::layers::forward::Forwarded;
+use crate::mcp::errors;
+use crate::mcp::judge::{Reply, Verdict};
+
+/// The end of one attempt.
+#[derive(Debug)]
+pub(super) struct End {
+    /// What the ledger hears.
+    pub came: Came,
+    /// What the client hears, unless the ledger finds that the outcome is unknown.
+    pub heard: Heard,
+    /// Why, for the row.
+    pub reason: Option<String>,
+    /// Whether it ran, for the row.
+    pub executed: Executed,
+    /// A few redacted fields of the result.
+    pub summary: Option<String>,
+    /// The upstream's HTTP status.
+    pub status: Option<u16>,
+}
+
+/// What the client hears.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The answer.
+    Answer(Kept),
+    /// That it did not run.
+    NotRun(Refusal),
+    /// That nobody knows.
+    Unknown,
+}
+
+impl End {
+    /// The outcome that is left when nothing trustworthy came.
+    pub(super) fn unknown(status: Option<u16>) -> Self {
+        Self {
+            came: Came::Unknown,
+            heard: Heard::Unknown,
+            reason: Some("outcome_unknown".to_owned()),
+            executed: Executed::Maybe,
+            summary: None,
+            status,
+        }
+    }
+
+    /// The end of an attempt that certainly did not run.
+    pub(super) fn not_run(refusal: Refusal, status: Option<u16>) -> Self {
+        Self {
+            came: Came::NotRun,
+            reason: Some(crate::wire::row(&refusal).reason.to_owned()),
+            heard: Heard::NotRun(refusal),
+            executed: Executed::No,
+            summary: None,
+            status,
+        }
+    }
+}
+
+/// The keeper of one operation's answers.
+pub(super) struct Keeper<'a> {
+    /// The operation.
+    pub operation: &'a Operation,
+    /// Hashes what an `input_required` answer asks for.
+    pub fingerprinter: &'a Fingerprinter,
+    /// The largest answer that is kept, in bytes.
+    pub limit: usize,
+    /// Whether the client's own token went on to the upstream, so that its challenge is the client's business.
+    pub forwards_token: bool,
+}
+
+impl Keeper<'_> {
+    /// What of `forwarded` is kept and heard.
+    pub(super) fn end(&self, forwarded: Forwarded) -> End {
+        match forwarded {
+            Forwarded::NotSent => End::not_run(Refusal::UpstreamUnreachable, None),
+            Forwarded::Lost { status } => End::unknown(status),
+            // Only calls without a claim are passed; for a claimed one it proves nothing.
+            Forwarded::Passed { .. } => End::unknown(None),
+            Forwarded::Judged { status, headers, challenged, verdict } => match verdict {
+                Verdict::Unknown => End::unknown(Some(status)),
+                Verdict::NotRun { detail } => {
+                    let refusal = match challenged {
+                        Some(scope) if self.forwards_token && status == 401 => {
+                            Refusal::UpstreamUnauthorized { scope }
+                        }
+                        Some(scope) if self.forwards_token => Refusal::UpstreamForbidden { scope },
+                        _ => Refusal::ExecutionFailed {
+                            detail: detail.map(|text| short(&mask_text(&text), 300)),
+                        },
+                    };
+                    End::not_run(refusal, Some(status))
+                }
+                Verdict::AwaitingInput(result) => {
+                    let expects = self.expects(&result);
+                    let (kept, response) = self.keep(Kind::Result, result, status, headers);
+                    let came = Came::AwaitingInput { response, expects };
+                    self.answered(came, kept, Executed::Maybe, Some("input_required".to_owned()))
+                }
+                Verdict::Answered { reply, doubtful_in_rerun } => {
+                    let (kind, member) = match reply {
+                        Reply::Result(result) => (Kind::Result, result),
+                        Reply::Error(error) => (Kind::Error, error),
+                    };
+                    let code = (kind == Kind::Result).then(|| errors::code_of(&member)).flatten();
+                    let reason = code.and_then(|code| self.operation.reason_for(&code).map(str::to_owned));
+                    let (kept, response) = self.keep(kind, member, status, headers);
+                    let came = Came::Completed { response, doubtful_in_rerun };
+                    self.answered(came, kept, Executed::Yes, reason)
+                }
+            },
+        }
+    }
+
+    fn answered(&self, came: Came, kept: Kept, executed: Executed, reason: Option<String>) -> End {
+        let json = Json::parse(&kept.body, crate::domain::json::MAX_DEPTH).ok();
+        let summary = json.and_then(|json| self.operation.summary_of(&json));
+        let status = Some(kept.status);
+        End { came, heard: Heard::Answer(kept), reason, executed, summary, status }
+    }
+
+    /// The answer for the client, and its encoding if it may be kept.
+    fn keep(
+        &self,
+        kind: Kind,
+        member: Object,
+        status: u16,
+        headers: Vec<(String, String)>,
+    ) -> (Kept, Option<Bytes>) {
+        let redactor = self.operation.redactor();
+        let mut value = Json::Object(member);
+        match kind {
+            Kind::Result => redactor.mask_result(&mut value),
+            Kind::Error => redactor.mask_error(&mut value),
+        };
+        let secret = has_secret(&value);
+        let kept = Kept { kind, status, headers, body: Bytes::from(value.to_bytes()) };
+        let small = kept.body.len() <= self.limit;
+        let response = (small && !secret).then(|| kept.encode());
+        (kept, response)
+    }
+
+    fn expects(&self, result: &Object) -> Expects {
+        let inputs = match result.get("inputRequests") {
+            Some(Json::Object(requests)) => !requests.is_empty(),
+            Some(Json::Array(requests)) => !requests.is_empty(),
+            _ => false,
+        };
+        Expects { state: self.fingerprinter.state_hash(result.get("requestState")), inputs }
+    }
+}

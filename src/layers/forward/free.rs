@@ -1,0 +1,155 @@
+//! Calls that need no claim: reads, and housekeeping.
+//!
+//! Promises: a read's result is masked as the policy says; a tools list shows what the actor may call, and how; what
+//! the upstream says otherwise passes as it is, except where it would end a client's session for no reason.
+//!
+//! Absent on purpose: any record of what passed. A read's row is written by the step outside.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+
+use super::{Forwarded, Note, Road, SendFault};
+use crate::domain::json::Json;
+use crate::domain::policy::{Operation, Policy};
+use crate::domain::refusal::Refusal;
+use crate::layers::parse::Head;
+use crate::mcp::collect::{Collected, Media, collect, media};
+use crate::mcp::judge::Reply;
+use crate::mcp::message::{Era, Message, Request};
+use crate::mcp::{errors, list};
+use crate::upstream::headers;
+use crate::wire::envelope::{AnyError, Body, full};
+use crate::wire::render::{respond, rpc};
+
+impl Road {
+    /// A read that the policy names.
+    pub(super) async fn read(
+        &self,
+        head: &Head,
+        request: &Request,
+        operation: &Operation,
+    ) -> Result<Forwarded, Refusal> {
+        let id = request.id.clone().unwrap_or(Json::Null);
+        let response = self.ask(head, Json::Object(request.body.clone()).to_bytes()).await?;
+        let (parts, body) = response.into_parts();
+        let kind = media(&parts.headers);
+        let mut note = Note { status: parts.status.as_u16(), ..Note::default() };
+        if kind == Media::Events && !operation.reads_results() {
+            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+        }
+        let collected = self.collect(kind, body, &id).await?;
+        let Some(reply) = collected.reply else {
+            return Ok(Forwarded::Passed { response: self.unguarded(&parts, collected)?, note });
+        };
+        let (member, value) = match reply {
+            Reply::Error(error) => ("error", Json::Object(error)),
+            Reply::Result(result) => {
+                let mut result = Json::Object(result);
+                operation.redactor().mask_result(&mut result);
+                note.summary = operation.summary_of(&result);
+                note.reason = result
+                    .as_object()
+                    .and_then(errors::code_of)
+                    .and_then(|code| operation.reason_for(&code).map(str::to_owned));
+                ("result", result)
+            }
+        };
+        let response = rewritten(&parts, member, value, id);
+        Ok(Forwarded::Passed { response, note })
+    }
+
+    /// Housekeeping. A tools list is filtered; the rest passes.
+    pub(super) async fn pass(
+        &self,
+        head: &Head,
+        message: Message,
+        policy: &Policy,
+    ) -> Result<Forwarded, Refusal> {
+        let (id, lists_tools, body) = match message {
+            Message::Request(request) => (request.id.clone(), request.method == "tools/list", request.body),
+            Message::Notification(request) => (None, false, request.body),
+            Message::Response(body) => (None, false, body),
+        };
+        let response = self.ask(head, Json::Object(body).to_bytes()).await?;
+        let (parts, body) = response.into_parts();
+        let note = Note { status: parts.status.as_u16(), ..Note::default() };
+        let kind = media(&parts.headers);
+        let Some(id) = id else {
+            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+        };
+        if kind == Media::Events && !lists_tools {
+            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+        }
+        let collected = self.collect(kind, body, &id).await?;
+        let response = match collected.reply {
+            Some(Reply::Result(mut result)) if lists_tools => {
+                list::rewrite(&mut result, policy, head.verified.actor(), head.era == Era::Modern);
+                rewritten(&parts, "result", Json::Object(result), id)
+            }
+            Some(Reply::Error(error)) if kind == Media::Events => {
+                rewritten(&parts, "error", Json::Object(error), id)
+            }
+            _ => self.unguarded(&parts, collected)?,
+        };
+        Ok(Forwarded::Passed { response, note })
+    }
+
+    async fn ask(&self, head: &Head, body: Vec<u8>) -> Result<Response<Incoming>, Refusal> {
+        match tokio::time::timeout(self.timeout, self.send(head, Bytes::from(body), None)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(SendFault::NotSent(_))) => Err(Refusal::UpstreamUnreachable),
+            Ok(Err(SendFault::Lost(_))) | Err(_) => Err(Refusal::ReadFailed),
+        }
+    }
+
+    async fn collect(&self, kind: Media, body: Incoming, id: &Json) -> Result<Collected, Refusal> {
+        let collected = tokio::time::timeout(self.timeout, collect(kind, body, id)).await;
+        collected.ok().filter(|collected| collected.whole).ok_or(Refusal::ReadFailed)
+    }
+
+    /// An answer as it came, if a client can live with it: a JSON-RPC response with any status, or a status by which
+    /// servers turn a request away (a lost session's 404, a version's 400). The rest would only break the client.
+    fn unguarded(
+        &self,
+        parts: &http::response::Parts,
+        collected: Collected,
+    ) -> Result<Response<Body>, Refusal> {
+        let status = parts.status;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let scope = headers::challenged_scope(&parts.headers);
+            return Err(match (self.front.forward_authorization, status) {
+                (false, _) => Refusal::ExecutionFailed { detail: None },
+                (true, StatusCode::UNAUTHORIZED) => Refusal::UpstreamUnauthorized { scope },
+                (true, _) => Refusal::UpstreamForbidden { scope },
+            });
+        }
+        if collected.reply.is_none() && !status.is_client_error() {
+            return Err(Refusal::ReadFailed);
+        }
+        let mut response = Response::new(full(collected.bytes));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers::passed(&parts.headers);
+        Ok(response)
+    }
+}
+
+/// A response that goes through as it comes.
+fn stream(parts: &http::response::Parts, body: Incoming) -> Response<Body> {
+    let mut response = Response::new(body.map_err(AnyError::from).boxed_unsync());
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = headers::passed(&parts.headers);
+    response
+}
+
+/// A response whose member was changed: the upstream's status and headers, our bytes.
+fn rewritten(parts: &http::response::Parts, member: &str, value: Json, id: Json) -> Response<Body> {
+    let ours = respond(parts.status.as_u16(), &rpc(Some(id), member, value));
+    let (mut head, body) = ours.into_parts();
+    let mut headers = headers::passed(&parts.headers);
+    headers.remove(http::header::ETAG);
+    headers.extend(std::mem::take(&mut head.headers));
+    head.headers = headers;
+    Response::from_parts(head, body)
+}

@@ -1,0 +1,250 @@
+//! The step that turns bytes into one checked message.
+//!
+//! Promises: a [`Parsed`] is one JSON-RPC message to the MCP endpoint, read once, bounded, agreeing with the headers
+//! that mirror it. What is decided and forwarded later is this value, never the bytes.
+//!
+//! Absent on purpose: other endpoints and other HTTP methods; they are refused.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tower::Service;
+
+use super::authenticate::Authenticated;
+use super::{Answer, Asked, Step};
+use crate::auth::Verified;
+use crate::domain::policy::Kind;
+use crate::domain::refusal::Refusal;
+use crate::mcp::headers;
+use crate::mcp::message::{self, Era, Message};
+use crate::wire::envelope::Envelope;
+
+/// How long a client may take to send its body.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// What every parsed message carries along.
+#[derive(Debug)]
+pub struct Head {
+    /// The call's notes.
+    pub asked: Asked,
+    /// Who asks.
+    pub verified: Verified,
+    /// The client's headers, as they came.
+    pub headers: HeaderMap,
+    /// The rules that the message follows.
+    pub era: Era,
+}
+
+/// One checked message.
+#[derive(Debug)]
+pub struct Parsed {
+    head: Head,
+    what: What,
+}
+
+/// What a message is to the gate.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A tool, or a method that the policy must name.
+    Call {
+        /// The message.
+        request: message::Request,
+        /// A tool or a method.
+        kind: Kind,
+        /// Its name.
+        name: String,
+    },
+    /// Housekeeping, which passes for every actor.
+    Passage(Message),
+}
+
+impl Parsed {
+    /// What it carries along, and what it is.
+    pub(super) fn into_parts(self) -> (Head, What) {
+        (self.head, self.what)
+    }
+}
+
+/// Methods that pass for every authenticated actor: they open, list and adjust, and change nothing.
+const HOUSEKEEPING: [&str; 8] = [
+    "initialize",
+    "server/discover",
+    "ping",
+    "logging/setLevel",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+];
+
+/// The step.
+#[derive(Clone)]
+pub struct Parse<S> {
+    inner: S,
+    bounds: Arc<Bounds>,
+}
+
+/// What is read, and how much of it.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// The path of the MCP endpoint.
+    pub mcp_path: String,
+    /// The largest body, in bytes.
+    pub request_body: u64,
+}
+
+impl<S> Parse<S> {
+    /// Before `inner`.
+    pub fn new(inner: S, bounds: Arc<Bounds>) -> Self {
+        Self { inner, bounds }
+    }
+}
+
+impl<S> Service<Authenticated> for Parse<S>
+where
+    S: Service<Parsed, Response = Answer, Error = Refusal> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    type Response = Answer;
+    type Error = Refusal;
+    type Future = Step<Answer, Refusal>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, authenticated: Authenticated) -> Self::Future {
+        let mut inner = self.inner.clone();
+        let bounds = Arc::clone(&self.bounds);
+        Box::pin(async move {
+            let (asked, verified, request) = authenticated.into_parts();
+            let parsed = bounds.parse(asked, verified, request).await?;
+            inner.call(parsed).await
+        })
+    }
+}
+
+impl Bounds {
+    async fn parse(
+        &self,
+        asked: Asked,
+        verified: Verified,
+        request: Request<Incoming>,
+    ) -> Result<Parsed, Refusal> {
+        let (parts, body) = request.into_parts();
+        if parts.uri.path() != self.mcp_path || parts.uri.query().is_some() {
+            return Err(Refusal::NoSuchEndpoint);
+        }
+        if parts.method != Method::POST {
+            return Err(Refusal::MethodNotAllowed { allow: "POST" });
+        }
+        check_media(&parts.headers)?;
+        let reading = read_body(body, self.request_body);
+        let bytes = match tokio::time::timeout(BODY_TIME, reading).await {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
+            Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
+        };
+        let message = Message::parse(&bytes)?;
+        let era = address(&asked, &message, &parts.headers)?;
+        if !asked.has_room() {
+            return Err(Refusal::Overloaded);
+        }
+        let head = Head { asked, verified, headers: parts.headers, era };
+        Ok(Parsed { head, what: what(message)? })
+    }
+}
+
+/// Notes how to address the answer, then holds the headers against the body.
+fn address(asked: &Asked, message: &Message, headers: &HeaderMap) -> Result<Era, Refusal> {
+    let (Message::Request(request) | Message::Notification(request)) = message else {
+        return Ok(Era::Legacy);
+    };
+    let agreed = headers::agree(request, headers);
+    let era = *agreed.as_ref().unwrap_or(&Era::Modern);
+    let is_tool_call = request.method == "tools/call";
+    asked.learn_envelope(Envelope { id: request.id.clone(), era, is_tool_call });
+    agreed
+}
+
+fn what(message: Message) -> Result<What, Refusal> {
+    match message {
+        Message::Request(request) if HOUSEKEEPING.contains(&request.method.as_str()) => {
+            Ok(What::Passage(Message::Request(request)))
+        }
+        Message::Request(request) if request.method == "tools/call" => {
+            let name = request.subject().map(str::to_owned);
+            let name = name.filter(|name| !name.is_empty()).ok_or_else(|| Refusal::NotOneMessage {
+                detail: "tools/call needs \"params.name\", a string".to_owned(),
+            })?;
+            if request
+                .params()
+                .and_then(|params| params.get("arguments"))
+                .is_some_and(|it| it.as_object().is_none())
+            {
+                let detail = "\"params.arguments\" must be an object".to_owned();
+                return Err(Refusal::NotOneMessage { detail });
+            }
+            Ok(What::Call { request, kind: Kind::Tool, name })
+        }
+        Message::Request(request) => {
+            let name = request.method.clone();
+            Ok(What::Call { request, kind: Kind::Method, name })
+        }
+        // Only real notifications pass without a policy: a method that acts must ask for its answer.
+        Message::Notification(request) if request.method.starts_with("notifications/") => {
+            Ok(What::Passage(Message::Notification(request)))
+        }
+        Message::Notification(request) => {
+            Err(Refusal::NotOneMessage { detail: format!("{} needs an \"id\"", short(&request.method)) })
+        }
+        Message::Response(body) => Ok(What::Passage(Message::Response(body))),
+    }
+}
+
+fn short(method: &str) -> String {
+    method.chars().filter(|letter| !letter.is_control()).take(64).collect()
+}
+
+fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
+    let refuse = |detail: &str| Err(Refusal::UnsupportedMedia { detail: detail.to_owned() });
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = text.split(';').next().unwrap_or_default().trim();
+    if !media.eq_ignore_ascii_case("application/json") || headers.get_all(CONTENT_TYPE).iter().count() > 1 {
+        return refuse("its Content-Type must be application/json");
+    }
+    let charset = text.to_ascii_lowercase();
+    if charset.contains("charset") && !charset.contains("utf-8") && !charset.contains("utf8") {
+        return refuse("it must be UTF-8");
+    }
+    let plain = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
+        return refuse("its Content-Encoding must be identity");
+    }
+    Ok(())
+}
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFault {
+    /// It is larger than the limit.
+    TooLarge,
+    /// The client did not send it whole.
+    Cut,
+}
+
+/// The whole body, at most `limit` bytes of it in memory.
+pub(super) async fn read_body(body: Incoming, limit: u64) -> Result<Bytes, BodyFault> {
+    let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
+    match limited.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(fault) if fault.is::<LengthLimitError>() => Err(BodyFault::TooLarge),
+        Err(_) => Err(BodyFault::Cut),
+    }
+}

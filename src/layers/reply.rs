@@ -1,0 +1,133 @@
+//! The only step that answers.
+//!
+//! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
+//! committed before the client hears it; a panic further in becomes an answer with the call's own id.
+//!
+//! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt as _;
+use http::Response;
+use tower::Service;
+use tracing::{error, warn};
+
+use super::observe::Observed;
+use super::{Answer, Asked, Step};
+use crate::auth::Resource;
+use crate::domain::audit::{AuditEvent, Decision, Facts};
+use crate::domain::refusal::Refusal;
+use crate::store::{Store, event_id};
+use crate::wire::envelope::Body;
+use crate::wire::{self, Row, render};
+
+/// The step.
+#[derive(Clone)]
+pub struct Reply<S> {
+    inner: S,
+    desk: Arc<Desk>,
+}
+
+/// What answering needs.
+pub struct Desk {
+    /// Where denials are written down.
+    pub store: Arc<dyn Store>,
+    /// The gate's `service`.
+    pub service: String,
+    /// The gate as clients dial it, for challenges.
+    pub resource: Resource,
+}
+
+impl<S> Reply<S> {
+    /// Around `inner`.
+    pub fn new(inner: S, desk: Arc<Desk>) -> Self {
+        Self { inner, desk }
+    }
+}
+
+impl<S, B> Service<Observed<B>> for Reply<S>
+where
+    S: Service<Observed<B>, Response = Answer, Error = Refusal>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Step<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // The steps further in are always ready; they hold no queue.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, observed: Observed<B>) -> Self::Future {
+        let desk = Arc::clone(&self.desk);
+        let asked = observed.asked().clone();
+        let answering = AssertUnwindSafe(self.inner.call(observed)).catch_unwind();
+        Box::pin(async move {
+            let answered = answering.await.unwrap_or_else(|panic| {
+                error!(panic = panic_text(&*panic), "A call panicked.");
+                Err(Refusal::Internal)
+            });
+            Ok(match answered {
+                Ok(Answer::Passed(response)) => response,
+                Ok(Answer::Claimed { kept, marks }) => render::answer(&kept, &marks, asked.envelope()),
+                Err(refusal) => desk.refuse(&refusal, &asked).await,
+            })
+        })
+    }
+}
+
+impl Desk {
+    async fn refuse(&self, refusal: &Refusal, asked: &Asked) -> Response<Body> {
+        let row = wire::row(refusal);
+        match asked.actor() {
+            Some(_) if asked.is_audited() => {}
+            Some(_) => self.write_down(&row, asked).await,
+            None => warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor."),
+        }
+        render::refusal(&row, asked.envelope(), &self.resource)
+    }
+
+    async fn write_down(&self, row: &Row, asked: &Asked) {
+        let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
+        let event = AuditEvent {
+            id: event_id(),
+            facts,
+            decision: Decision::Denied,
+            reason: Some(row.reason.to_owned()),
+            result_summary: None,
+            duration_ms: i64::try_from(asked.elapsed().as_millis()).ok(),
+            executed: row.executed,
+            upstream_status: None,
+        };
+        // A refusal stands whether or not it can be written down: letting the call through would be worse.
+        if let Err(fault) = self.store.append(event).await {
+            error!(
+                reason = row.reason,
+                error = &fault as &dyn std::error::Error,
+                "A denial was not written down."
+            );
+        }
+    }
+
+    /// What is known of a call that was refused before it had an operation.
+    fn bare_facts(&self, asked: &Asked) -> Facts {
+        let mut facts = Facts { service: self.service.clone(), ..Facts::default() };
+        if let Some(actor) = asked.actor() {
+            actor.tenant().clone_into(&mut facts.tenant_id);
+            actor.user().clone_into(&mut facts.user_id);
+            facts.session_id = actor.session().map(str::to_owned);
+        }
+        facts.trace_id = Some(asked.trace().id.clone());
+        facts
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&'static str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+}

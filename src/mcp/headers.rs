@@ -1,0 +1,79 @@
+//! The request headers that mirror the body, held against it.
+//!
+//! Promises: in the modern era a request whose `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` is missing, repeated
+//! or says something else than its body is refused; in the legacy era the body alone counts.
+//!
+//! Absent on purpose: any decision taken from a header. They can only make a request fail.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName};
+
+use super::message::{Era, FIRST_MODERN, Request};
+use crate::domain::refusal::Refusal;
+
+/// `MCP-Protocol-Version`.
+pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The era that a message belongs to, once its headers were seen to agree with it.
+///
+/// A message is modern when its body names a version, or when its header names a modern one: claiming either is
+/// enough to be held to the modern rules, so that nobody escapes them by leaving one out.
+pub fn agree(request: &Request, headers: &HeaderMap) -> Result<Era, Refusal> {
+    let in_header = one(headers, &VERSION)?;
+    let in_body = request.version();
+    let claims_modern =
+        in_body.is_some() || in_header.as_deref().is_some_and(|version| version >= FIRST_MODERN);
+    if !claims_modern {
+        return Ok(Era::Legacy);
+    }
+    if in_body.is_none() && request.id.is_none() {
+        // A notification need not carry `_meta`; its method is checked all the same.
+        same(&METHOD, one(headers, &METHOD)?.as_deref(), Some(&request.method))?;
+        return Ok(Era::Modern);
+    }
+    same(&VERSION, in_header.as_deref(), in_body)?;
+    same(&METHOD, one(headers, &METHOD)?.as_deref(), Some(&request.method))?;
+    let name = one(headers, &NAME)?.map(|text| decoded(&text)).transpose()?;
+    if name.is_some() || request.subject().is_some() {
+        same(&NAME, name.as_deref(), request.subject())?;
+    }
+    Ok(Era::Modern)
+}
+
+fn same(header: &HeaderName, in_header: Option<&str>, in_body: Option<&str>) -> Result<(), Refusal> {
+    match (in_header, in_body) {
+        (Some(left), Some(right)) if left == right => Ok(()),
+        (None, _) => Err(mismatch(header, "the header is missing")),
+        (Some(_), None) => Err(mismatch(header, "the body does not say what the header says")),
+        (Some(_), Some(_)) => Err(mismatch(header, "the header and the body disagree")),
+    }
+}
+
+fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(mismatch(name, "the header is repeated"));
+    }
+    let text =
+        std::str::from_utf8(value.as_bytes()).map_err(|_| mismatch(name, "the header is not UTF-8"))?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// `=?base64?…?=` decoded; anything else as it is.
+fn decoded(text: &str) -> Result<String, Refusal> {
+    let Some(inner) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(text.to_owned());
+    };
+    let bytes = STANDARD.decode(inner).map_err(|_| mismatch(&NAME, "the header's base64 form is broken"))?;
+    String::from_utf8(bytes).map_err(|_| mismatch(&NAME, "the header's base64 form is not UTF-8"))
+}
+
+fn mismatch(header: &HeaderName, detail: &str) -> Refusal {
+    Refusal::HeaderMismatch { header: header.as_str().to_owned(), detail: detail.to_owned() }
+}

@@ -1,0 +1,176 @@
+//! Rows of the table, and answers, as responses.
+//!
+//! Promises: `content-type: application/json`, the request's own id wherever it is known, `resultType` for modern
+//! callers, no `structuredContent` in a refusal (one SDK would throw), a stored result untouched but for its marks.
+
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+
+use super::envelope::{Body, Envelope, Marks, full};
+use super::{Row, Shape};
+use crate::auth::Resource;
+use crate::domain::answer::{Kept, Kind};
+use crate::domain::json::{Json, MAX_DEPTH, Object};
+use crate::mcp::message::Era;
+
+/// Says that an answer is the first call's, given again.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Says that an answer could not be recorded.
+pub const NOT_RECORDED: HeaderName = HeaderName::from_static("oncegate-not-recorded");
+
+const YES: HeaderValue = HeaderValue::from_static("true");
+
+/// The response that tells a refusal.
+pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> Response<Body> {
+    let id = envelope.and_then(|envelope| envelope.id.clone());
+    let error = |code: i64| rpc(id.clone(), "error", error_member(code, row));
+    let mut response = match (row.shape, envelope) {
+        (Shape::Http { status, code }, _) => respond(status, &error(code)),
+        (Shape::Challenge { status }, _) => respond(status, &error(i64::from(status) * 100)),
+        // Nobody waits for an answer by id: a status must tell.
+        (Shape::Told { code }, _) if id.is_none() => respond(400, &error(code)),
+        (Shape::Told { .. }, Some(envelope)) if envelope.is_tool_call => {
+            respond(200, &rpc(id, "result", tool_error(row, envelope.era)))
+        }
+        (Shape::Told { code }, _) => respond(200, &error(code)),
+        (Shape::Fault, _) => respond(if id.is_some() { 200 } else { 500 }, &error(-32603)),
+    };
+    let headers = response.headers_mut();
+    if let Some(challenge) = challenge(row, resource) {
+        headers.insert(WWW_AUTHENTICATE, challenge);
+    }
+    if let Some(allow) = row.allow {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if let Some(wait) = row.retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    }
+    response
+}
+
+fn challenge(row: &Row, resource: &Resource) -> Option<HeaderValue> {
+    let Shape::Challenge { status } = row.shape else {
+        return None;
+    };
+    let scopes = row.scopes.iter().map(String::as_str);
+    Some(match status {
+        403 => resource.insufficient_scope(scopes),
+        _ => resource.unauthorized(scopes, row.token_fault.as_deref()),
+    })
+}
+
+/// The response that gives a claimed call's answer.
+pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Response<Body> {
+    let id = envelope.and_then(|envelope| envelope.id.clone());
+    let modern = envelope.is_some_and(|envelope| envelope.era == Era::Modern);
+    let member = match kept.kind {
+        Kind::Result => "result",
+        Kind::Error => "error",
+    };
+    // What was kept was written by this program from a parsed value.
+    let mut value = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
+    if let (Kind::Result, Some(result)) = (kept.kind, value.as_object_mut()) {
+        mark(result, marks);
+        if modern && !result.contains("resultType") {
+            result.insert("resultType", Json::from("complete"));
+        }
+    }
+    let mut response = respond(200, &rpc(id, member, value));
+    let headers = response.headers_mut();
+    for (name, text) in &kept.headers {
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(text)) else {
+            continue;
+        };
+        if name != CONTENT_TYPE {
+            headers.append(name, value);
+        }
+    }
+    if marks.replayed {
+        headers.insert(REPLAYED, YES);
+    }
+    if marks.not_recorded {
+        headers.insert(NOT_RECORDED, YES);
+    }
+    response
+}
+
+fn mark(result: &mut Object, marks: &Marks) {
+    let mut said = Vec::new();
+    if marks.replayed {
+        said.push(("oncegate/replayed", Json::Bool(true)));
+    }
+    if marks.not_recorded {
+        said.push(("oncegate/not_recorded", Json::Bool(true)));
+    }
+    if let Some(earlier) = &marks.possible_duplicate {
+        said.push((
+            "oncegate/possible_duplicate",
+            Json::object([("earlier_key", Json::from(earlier.as_str()))]),
+        ));
+    }
+    if said.is_empty() {
+        return;
+    }
+    if result.get("_meta").and_then(Json::as_object).is_none() {
+        result.insert("_meta", Json::Object(Object::default()));
+    }
+    if let Some(meta) = result.get_mut("_meta").and_then(Json::as_object_mut) {
+        for (name, value) in said {
+            meta.insert(name, value);
+        }
+    }
+}
+
+fn tool_error(row: &Row, era: Era) -> Json {
+    let text = Json::object([("type", Json::from("text")), ("text", Json::from(row.text.as_str()))]);
+    let mut result = Object::default();
+    if era == Era::Modern {
+        result.insert("resultType", Json::from("complete"));
+    }
+    result.insert("content", Json::Array(vec![text]));
+    result.insert("isError", Json::Bool(true));
+    result.insert("_meta", Json::object([("oncegate/refusal", data(row))]));
+    Json::Object(result)
+}
+
+fn error_member(code: i64, row: &Row) -> Json {
+    Json::object([
+        ("code", Json::from(code)),
+        ("message", Json::from(row.text.as_str())),
+        ("data", Json::object([("oncegate/refusal", data(row))])),
+    ])
+}
+
+/// The machine's part of a refusal.
+fn data(row: &Row) -> Json {
+    let mut data = Object::default();
+    data.insert("code", Json::from(row.code));
+    data.insert("executed", Json::from(row.executed.as_str()));
+    data.insert("retry", Json::from(row.retry.as_str()));
+    if let Some(wait) = row.retry_after {
+        data.insert("retry_after_ms", Json::from(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)));
+    }
+    if let Some(first_seen) =
+        row.first_seen.and_then(|at| jiff::Timestamp::from_microsecond(at.as_micros()).ok())
+    {
+        data.insert("first_seen", Json::from(first_seen.to_string()));
+    }
+    if let Some(earlier) = &row.earlier_key {
+        data.insert("earlier_key", Json::from(earlier.as_str()));
+    }
+    Json::Object(data)
+}
+
+/// One JSON-RPC response.
+pub fn rpc(id: Option<Json>, member: &str, value: Json) -> Json {
+    Json::object([("jsonrpc", Json::from("2.0")), ("id", id.unwrap_or(Json::Null)), (member, value)])
+}
+
+/// A JSON response.
+pub fn respond(status: u16, json: &Json) -> Response<Body> {
+    let mut response = Response::new(full(json.to_bytes()));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
