@@ -28,6 +28,7 @@ use crate::auth::{AuthSetupFault, NotAResource, Resource, Verifier};
 use crate::config::{ServeConfig, load_policy};
 use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::mistake::Mistakes;
+use crate::domain::policy::Policy;
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::journal::Journal;
@@ -102,57 +103,22 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     for warning in &warnings {
         warn!("{warning}");
     }
-    let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
-    let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
-    let road = road(&config)?;
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
     let (journal, writing) = Journal::open(Arc::clone(&store));
     let writing = tokio::spawn(writing);
-    let refreshing = tokio::spawn(verifier.keep_fresh());
-
-    let court = Arc::new(Court {
-        policy: ArcSwap::from_pointee(policy),
-        fingerprinter: Fingerprinter::new(config.secrets),
-        service: config.service.clone(),
-        verifier: Arc::clone(&verifier),
-    });
-    let clerk = Arc::new(Clerk {
-        store: Arc::clone(&store),
-        court: Arc::clone(&court),
-        service: config.service.clone(),
-        tasks: TaskTracker::new(),
-        journal,
-        upstream_timeout: config.upstream.timeout,
-        stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
-        forwards_token: config.upstream.forward_authorization,
-    });
-    let tasks = clerk.tasks.clone();
-    let service = stack(Parts {
-        room: Arc::new(Semaphore::new(config.limits.concurrent_calls)),
-        desk: Arc::new(Desk { store: Arc::clone(&store), service: config.service, resource }),
-        verifier,
-        bounds: Arc::new(Bounds {
-            mcp_path: config.upstream.mcp_path,
-            request_body: config.limits.request_body,
-        }),
-        court,
-        clerk,
-        road: Arc::new(road),
-    });
+    let (address, health_address) = (config.listen, config.health_listen);
+    let grace = config.upstream.timeout + SETTLE_TIME;
+    let parts = parts(config, policy, Arc::clone(&store), journal)?;
+    let tasks = parts.clerk.tasks.clone();
+    let refreshing = tokio::spawn(parts.verifier.keep_fresh());
 
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let grace = config.upstream.timeout + SETTLE_TIME;
-    let health_listener = listen(config.health_listen).await?;
-    let listener = listen(config.listen).await?;
-    let health = tokio::spawn(server::serve(
-        health_listener,
-        health(readiness.clone()),
-        stop.child_token(),
-        Duration::ZERO,
-    ));
-    let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), config.listen));
-    let serving = server::serve(listener, service, stop.clone(), grace);
+    let (health_listener, listener) = (listen(health_address).await?, listen(address).await?);
+    let health = health(readiness.clone());
+    let health = tokio::spawn(server::serve(health_listener, health, stop.child_token(), Duration::ZERO));
+    let looking = tokio::spawn(become_ready(store, readiness.clone(), address));
+    let serving = server::serve(listener, stack(parts), stop.clone(), grace);
     tokio::pin!(serving);
 
     let mut signals = Signals::new()?;
@@ -184,6 +150,46 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     health.abort();
     info!("Stopped.");
     Ok(())
+}
+
+/// What the steps of a call are made of.
+fn parts(
+    config: ServeConfig,
+    policy: Policy,
+    store: Arc<dyn Store>,
+    journal: Journal,
+) -> Result<Parts, AppFault> {
+    let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
+    let road = Arc::new(road(&config)?);
+    let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
+    let court = Arc::new(Court {
+        policy: ArcSwap::from_pointee(policy),
+        fingerprinter: Fingerprinter::new(config.secrets),
+        service: config.service.clone(),
+        verifier: Arc::clone(&verifier),
+    });
+    let clerk = Clerk {
+        store: Arc::clone(&store),
+        court: Arc::clone(&court),
+        service: config.service.clone(),
+        tasks: TaskTracker::new(),
+        journal,
+        upstream_timeout: config.upstream.timeout,
+        stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
+        forwards_token: config.upstream.forward_authorization,
+    };
+    Ok(Parts {
+        room: Arc::new(Semaphore::new(config.limits.concurrent_calls)),
+        desk: Arc::new(Desk { store, service: config.service, resource }),
+        verifier,
+        bounds: Arc::new(Bounds {
+            mcp_path: config.upstream.mcp_path,
+            request_body: config.limits.request_body,
+        }),
+        court,
+        clerk: Arc::new(clerk),
+        road,
+    })
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, AppFault> {

@@ -1,5 +1,27 @@
 //! Oncegate: every mutation once, for one verified actor, if policy allows it, and every attempt written down.
 //!
+//! # The life of a call
+//!
+//! [`server`] takes a connection and hands each request to the [`stack`], which is read from top to bottom: notes and
+//! a place are taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), the
+//! token becomes an actor ([`layers::authenticate`]), bytes become one checked message ([`layers::parse`]), the policy
+//! allows it ([`layers::authorize`]), a mutation's claim is committed ([`layers::claim`]), and the call goes out
+//! ([`layers::forward`]). What came back is judged, stored with its audit row, and only then told.
+//!
+//! # What holds whatever happens
+//!
+//! To see that a refund cannot run twice, read three files: `domain/ledger/admit.rs` (who may run),
+//! `domain/ledger/settle.rs` (what may be written of it), `layers/claim/exchange.rs` (that it is carried out in
+//! that order). They lean on two promises: a store applies a write only to the row that was decided about
+//! ([`store`]), and a request is sent once, or reported unsent only if no byte went out ([`upstream`]).
+//!
+//! - A claim is committed before the first byte goes upstream.
+//! - Authorization comes before the claim, and again before every replay and after every wait.
+//! - The answer is stored before the client sees it.
+//! - Whoever hangs up stops nothing: claimed work runs in a task of its own.
+//! - What was checked is what is forwarded.
+//! - What cannot be claimed is refused.
+//!
 //! # Who may import whom
 //!
 //! A module imports only from the lines below its own; `tests/it/house.rs` reads this table and checks it.
@@ -9,11 +31,11 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin               the life of one call, whole; health and metrics
+//! stack  admin               the life of one call, whole; health
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
 //! store  auth  mcp  config   the edges: database, tokens, protocol, settings
-//! domain                     the rules, pure
+//! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
 
 pub mod admin;

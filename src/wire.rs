@@ -9,125 +9,14 @@
 
 pub mod envelope;
 pub mod render;
+mod row;
 
 use std::time::Duration;
 
+pub use row::{Retry, Row, Shape};
+
 use crate::domain::audit::Executed;
 use crate::domain::refusal::Refusal;
-use crate::domain::time::Timestamp;
-
-/// Whether sending the call again is safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// With the same key.
-    SameKey,
-    /// Only as a new intent, under a new key.
-    NewKey,
-    /// Not at all.
-    No,
-}
-
-impl Retry {
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::SameKey => "same_key",
-            Self::NewKey => "new_key",
-            Self::No => "no",
-        }
-    }
-}
-
-/// In which form a refusal goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// An HTTP error with a JSON-RPC error of this code in it.
-    Http {
-        /// The HTTP status.
-        status: u16,
-        /// The JSON-RPC code.
-        code: i64,
-    },
-    /// A 401 or 403 with `WWW-Authenticate`, and a JSON-RPC error in it.
-    Challenge {
-        /// 401 or 403.
-        status: u16,
-    },
-    /// HTTP 200: a tool error for `tools/call`, a JSON-RPC error of this (positive) code for other methods.
-    Told {
-        /// The JSON-RPC code for methods other than `tools/call`.
-        code: i64,
-    },
-    /// HTTP 200 with JSON-RPC -32603.
-    Fault,
-}
-
-/// One row of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The code on the wire.
-    pub code: &'static str,
-    /// The word in the audit row.
-    pub reason: &'static str,
-    /// The form.
-    pub shape: Shape,
-    /// Whether the call ran.
-    pub executed: Executed,
-    /// Whether sending it again is safe.
-    pub retry: Retry,
-    /// One plain sentence or two, for a model or a person.
-    pub text: String,
-    /// When to try again.
-    pub retry_after: Option<Duration>,
-    /// When the key was first seen.
-    pub first_seen: Option<Timestamp>,
-    /// The earlier key of a possible duplicate.
-    pub earlier_key: Option<String>,
-    /// The scopes that a challenge asks for.
-    pub scopes: Vec<String>,
-    /// What is wrong with the token, where one was given.
-    pub token_fault: Option<String>,
-    /// The methods that the endpoint takes.
-    pub allow: Option<&'static str>,
-}
-
-impl Row {
-    fn new(
-        code: &'static str,
-        reason: &'static str,
-        shape: Shape,
-        (executed, retry): (Executed, Retry),
-        text: String,
-    ) -> Self {
-        Self {
-            code,
-            reason,
-            shape,
-            executed,
-            retry,
-            text,
-            retry_after: None,
-            first_seen: None,
-            earlier_key: None,
-            scopes: Vec::new(),
-            token_fault: None,
-            allow: None,
-        }
-    }
-
-    /// With the scopes of a challenge, separated by blanks.
-    fn asking(self, scopes: &str) -> Self {
-        Self { scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(), ..self }
-    }
-
-    fn seen(self, first_seen: impl Into<Option<Timestamp>>) -> Self {
-        Self { first_seen: first_seen.into(), ..self }
-    }
-
-    fn after(self, retry_after: impl Into<Option<Duration>>) -> Self {
-        Self { retry_after: retry_after.into(), ..self }
-    }
-}
 
 const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
 const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);

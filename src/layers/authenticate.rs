@@ -79,9 +79,9 @@ where
                 Err(fault) => Err(fault),
             };
             match outcome {
-                Ok(verified) => {
-                    asked.learn_actor(verified.actor().clone());
-                    inner.call(Authenticated { asked, verified, request }).await
+                Ok(proof) => {
+                    asked.learn_actor(proof.actor().clone());
+                    inner.call(Authenticated { asked, verified: proof, request }).await
                 }
                 Err(fault) => {
                     learn_id(&asked, request).await;
