@@ -5,7 +5,6 @@
 //! Absent on purpose: deciding when to fetch ([`super::keyring`]).
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,11 +14,9 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore, crypto};
 
 use super::keys::KeyFault;
+use crate::tls;
 
 /// The largest document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
@@ -38,12 +35,7 @@ impl Remote {
         if url.scheme() != Some(&http::uri::Scheme::HTTPS) || url.host().is_none_or(str::is_empty) {
             return Err(KeyFault::NotHttps);
         }
-        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| KeyFault::Roots(error.into()))?
-            .with_root_certificates(roots(ca_file)?)
-            .with_no_client_auth();
+        let tls = tls::client(ca_file).map_err(|fault| KeyFault::Roots(fault.into()))?;
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_only()
@@ -72,28 +64,6 @@ impl Remote {
         let body = Limited::new(response.into_body(), MAX_DOCUMENT_BYTES);
         Ok(body.collect().await.map_err(KeyFault::Fetch)?.to_bytes())
     }
-}
-
-/// The authorities in the file and no others; the system's where no file is named.
-fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, KeyFault> {
-    let mut store = RootCertStore::empty();
-    if let Some(path) = ca_file {
-        let bytes = read(path)?;
-        for certificate in CertificateDer::pem_slice_iter(&bytes) {
-            let certificate = certificate.map_err(|error| KeyFault::Roots(Box::new(error)))?;
-            store.add(certificate).map_err(|error| KeyFault::Roots(error.into()))?;
-        }
-    } else {
-        let found = rustls_native_certs::load_native_certs();
-        store.add_parsable_certificates(found.certs);
-        if let (true, Some(error)) = (store.is_empty(), found.errors.into_iter().next()) {
-            return Err(KeyFault::Roots(error.into()));
-        }
-    }
-    if store.is_empty() {
-        return Err(KeyFault::Roots("there is no certificate".into()));
-    }
-    Ok(store)
 }
 
 /// A file, or the fault that names it.

@@ -3,18 +3,19 @@
 //! Promises: `verify-full` checks chain and name, `verify-ca` the chain, and the weaker modes still check that the
 //! peer holds the key it shows. One TLS stack: rustls with `aws_lc_rs`.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::store::StoreError;
+use crate::tls;
 
 /// Whom to believe. The file holds authorities in PEM; without one the system's are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,24 +49,10 @@ pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, StoreError> 
 }
 
 fn authorities(file: Option<&PathBuf>) -> Result<RootCertStore, StoreError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = file {
-        let place = format!("sslrootcert {}", path.display());
-        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unfit(&place, &error))? {
-            let certificate = certificate.map_err(|error| unfit(&place, &error))?;
-            roots.add(certificate).map_err(|error| unfit(&place, &error))?;
-        }
-        if roots.is_empty() {
-            return Err(StoreError::Unfit(format!("{place}: no certificate in it")));
-        }
-    } else {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            let told = "the system has no certificate authorities; name some with sslrootcert";
-            return Err(StoreError::Unfit(told.into()));
-        }
-    }
-    Ok(roots)
+    tls::roots(file.map(PathBuf::as_path)).map_err(|fault| {
+        let source = fault.source().map(|source| format!(": {source}")).unwrap_or_default();
+        StoreError::Unfit(format!("sslrootcert: {fault}{source}"))
+    })
 }
 
 fn unfit(what: &str, error: &dyn std::error::Error) -> StoreError {
