@@ -151,3 +151,60 @@ pub fn bearer(headers: &HeaderMap) -> Result<&str, AuthFault> {
         _ => Err(TokenFault::NotBearer.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::auth::{Bearer, ClaimNames, KeySource, issue};
+
+    #[tokio::test]
+    async fn a_verified_token_is_remembered_for_a_minute() {
+        let settings = || Settings {
+            issuer: "https://id.example.com".to_owned(),
+            audiences: vec!["billing".to_owned()],
+            keys: KeySource::Hs256(vec![7; 32]),
+            leeway: Duration::ZERO,
+            max_session_age: Duration::from_hours(12),
+            claims: ClaimNames {
+                tenant: "tenant_id".to_owned(),
+                user: "sub".to_owned(),
+                session: "sid".to_owned(),
+                scopes: "scope".to_owned(),
+                roles: "roles".to_owned(),
+            },
+            roles: BTreeMap::new(),
+        };
+        let (now, told) = (Arc::new(AtomicI64::new(1000)), settings());
+        let clock = {
+            let now = Arc::clone(&now);
+            Clock::telling(move || now.load(Ordering::SeqCst))
+        };
+        let pace = told.keys.pace();
+        let verifier = Verifier::paced(told, pace, clock).unwrap();
+        let mut bearer = Bearer {
+            tenant: "acme".to_owned(),
+            user: "u1".to_owned(),
+            session: None,
+            scopes: Vec::new(),
+            ttl: Duration::from_hours(1),
+        };
+        let check = async |bearer: &Bearer, at: UnixSeconds, remembered: bool| {
+            let token = issue(&settings(), bearer, 1000).unwrap();
+            now.store(1000, Ordering::SeqCst);
+            verifier.verify(&token).await.unwrap();
+            let hash = Sha256::digest(&token).into();
+            assert_eq!(verifier.recall(&hash, at).is_some(), remembered, "at {at}");
+        };
+        check(&bearer, 1000, true).await;
+        check(&bearer, 1000 + REMEMBERED_SECONDS - 1, true).await;
+        check(&bearer, 1000 + REMEMBERED_SECONDS, false).await;
+        check(&bearer, 999, false).await;
+        bearer.ttl = Duration::from_secs(20);
+        check(&bearer, 1019, true).await;
+        check(&bearer, 1020, false).await;
+    }
+}

@@ -1,1 +1,73 @@
-//! (being built)
+//! The commands: what the operator types, and what comes of it.
+//!
+//! Promises: exit codes 0, 1 (it failed), 2 (a wrong command line), 78 (a configuration that cannot be used); results
+//! on standard output, everything else on standard error; what is shown cannot write to the terminal.
+//!
+//! Absent on purpose: decisions. A command reads the configuration, calls what decides, and shows what came of it.
+
+mod audit;
+mod claims;
+mod failure;
+mod log;
+mod open;
+mod resolve;
+mod rows;
+mod screen;
+mod serve;
+mod token;
+mod upkeep;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Every mutation once, for one verified actor, if policy allows it, and every attempt written down.
+#[derive(Parser)]
+#[command(name = "oncegate", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Token(token::Token),
+    #[command(subcommand)]
+    Claims(claims::Claims),
+    Audit(audit::Audit),
+    Migrate(upkeep::Migrate),
+    Prune(upkeep::Prune),
+}
+
+impl Cli {
+    /// Does what was asked.
+    pub fn run(self) -> ExitCode {
+        let usually = if matches!(self.command, Command::Serve(_)) { "info" } else { "warn" };
+        match log::begin(usually).and_then(|()| self.command.run()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => failure.report(),
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Serve(serve) => serve.run(),
+            Self::Token(token) => token.run(),
+            Self::Claims(claims) => alone(claims.run()),
+            Self::Audit(audit) => alone(audit.run()),
+            Self::Migrate(migrate) => alone(migrate.run()),
+            Self::Prune(prune) => alone(prune.run()),
+        }
+    }
+}
+
+/// Runs one command's work to its end.
+fn alone(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work)
+}

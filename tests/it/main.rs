@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod auth;
+mod cli;
 mod config;
 mod fingerprint;
 #[expect(dead_code, reason = "the tests of the running gate use the rest")]

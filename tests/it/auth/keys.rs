@@ -77,6 +77,10 @@ async fn every_algorithm_works_from_every_source_that_can_have_it() {
         let (_, other) = token.split_once('.').unwrap().1.rsplit_once('.').unwrap();
         let cut = format!("{signed}.{}", &other[..other.len() - 4]);
         assert_eq!(meets(&from_file, &cut).await, SIGNATURE, "{kid}, cut");
+        // Genuine, but for another algorithm's name in its header.
+        let other = if kid == "e" { "RS256" } else { "ES256" };
+        let mislabelled = signer.token(json!({ "kid": kid, "alg": other }), &claims());
+        assert_eq!(meets(&from_file, &mislabelled).await, UNKNOWN_KEY, "{kid}, {other}");
     }
 }
 

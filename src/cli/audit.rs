@@ -1,0 +1,116 @@
+//! `oncegate audit`: what was attempted, and what the gate did about it.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::failure::Failure;
+use super::open::Opened;
+use super::{rows, screen};
+use crate::config::ConfigFlags;
+use crate::domain::audit::Decision;
+use crate::domain::units::parse_duration;
+use crate::store::{AuditFilter, RecordedEvent};
+
+/// Lists audit rows, oldest first: the newest that fit every filter.
+#[derive(Args)]
+pub(super) struct Audit {
+    /// Only this tenant's
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only this operation's
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only with this idempotency key
+    #[arg(long)]
+    key: Option<String>,
+    /// Only this user's
+    #[arg(long)]
+    user: Option<String>,
+    /// Only this session's
+    #[arg(long)]
+    session: Option<String>,
+    /// Only with this decision
+    #[arg(long, value_parser = PossibleValuesParser::new(Decision::ALL.map(Decision::as_str)))]
+    decision: Option<String>,
+    /// Only with this reason
+    #[arg(long)]
+    reason: Option<String>,
+    /// Only with this argument, by its text; may be repeated
+    #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = pair)]
+    args: Vec<(String, String)>,
+    /// Only rows not older than this, by the store's clock: 90s, 1h, 7d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    since: Option<Duration>,
+    /// How many rows at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+impl Audit {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let opened = Opened::new(&self.config).await?;
+        let filter = AuditFilter {
+            tenant: self.tenant,
+            service: opened.service,
+            tool: self.tool,
+            key: self.key,
+            user: self.user,
+            session: self.session,
+            decision: Decision::ALL
+                .into_iter()
+                .find(|known| Some(known.as_str()) == self.decision.as_deref()),
+            reason: self.reason,
+            args: self.args,
+            since: self.since,
+            limit: self.limit,
+        };
+        let events = opened.store.events(&filter).await?;
+        screen::show(&if self.json { lines(&events) } else { table(&events) })?;
+        if u32::try_from(events.len()) == Ok(self.limit) {
+            eprintln!("Only the newest {} rows are shown; --limit shows more.", self.limit);
+        }
+        Ok(())
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
+    }
+}
+
+fn lines(events: &[RecordedEvent]) -> String {
+    events.iter().map(|row| screen::plain_json(&rows::event(row).to_string()) + "\n").collect()
+}
+
+/// What a person looks for first; `--json` has every column.
+pub(super) fn table(events: &[RecordedEvent]) -> String {
+    let heads = ["AT", "TENANT", "USER", "TOOL", "KEY", "DECISION", "REASON", "EXECUTED", "MS", "ARGS"];
+    let rows: Vec<_> = events
+        .iter()
+        .map(|row| {
+            let (event, facts) = (&row.event, &row.event.facts);
+            [
+                rows::time(row.at),
+                facts.tenant_id.clone(),
+                facts.user_id.clone(),
+                facts.tool.clone(),
+                facts.idempotency_key.clone().unwrap_or_default(),
+                event.decision.as_str().to_owned(),
+                event.reason.clone().unwrap_or_default(),
+                event.executed.as_str().to_owned(),
+                event.duration_ms.map(|ms| ms.to_string()).unwrap_or_default(),
+                screen::short(facts.args.as_deref().unwrap_or_default(), 60),
+            ]
+        })
+        .collect();
+    screen::table(heads, &rows)
+}

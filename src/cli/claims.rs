@@ -1,0 +1,199 @@
+//! `oncegate claims list|show|resolve`: where calls stand.
+
+use clap::builder::PossibleValuesParser;
+use clap::{ArgGroup, Args, Subcommand};
+
+use super::failure::Failure;
+use super::open::Opened;
+use super::resolve::Resolve;
+use super::{audit, rows, screen};
+use crate::config::ConfigFlags;
+use crate::domain::json::{Json, Object};
+use crate::domain::ledger::Status;
+use crate::store::{AuditFilter, ClaimFilter, ListedClaim};
+
+/// How many audit rows `show` shows of one claim.
+const SHOWN_EVENTS: u32 = 50;
+
+/// Looks at claims; settles an unknown one by hand.
+#[derive(Subcommand)]
+pub(super) enum Claims {
+    /// List claims, the newest first
+    List(List),
+    /// Show one claim whole, with its answer and its audit rows
+    Show(Show),
+    /// Settle an unknown claim by hand: it ran, or it did not. Audited.
+    Resolve(Resolve),
+}
+
+#[derive(Args)]
+pub(super) struct List {
+    /// Only this tenant's
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only this operation's
+    #[arg(long)]
+    tool: Option<String>,
+    /// Only with this idempotency key
+    #[arg(long)]
+    key: Option<String>,
+    /// Only this user's
+    #[arg(long)]
+    user: Option<String>,
+    /// Only in this status
+    #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::as_str)))]
+    status: Option<String>,
+    /// How many at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+#[derive(Args)]
+pub(super) struct Show {
+    #[command(flatten)]
+    which: Which,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+/// One claim, by its key; by tenant and operation too where several have it.
+#[derive(Args)]
+#[command(group(ArgGroup::new("named").required(true).args(["positional", "key"])))]
+pub(super) struct Which {
+    /// The idempotency key
+    #[arg(value_name = "KEY")]
+    positional: Option<String>,
+    /// The same
+    #[arg(long)]
+    key: Option<String>,
+    /// Its tenant
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Its operation
+    #[arg(long)]
+    tool: Option<String>,
+}
+
+impl Claims {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run().await,
+            Self::Show(show) => show.run().await,
+            Self::Resolve(resolve) => resolve.run().await,
+        }
+    }
+}
+
+impl List {
+    async fn run(self) -> Result<(), Failure> {
+        let opened = Opened::new(&self.config).await?;
+        let filter = ClaimFilter {
+            tenant: self.tenant,
+            service: opened.service,
+            tool: self.tool,
+            key: self.key,
+            user: self.user,
+            status: self.status.as_deref().and_then(Status::from_word),
+            limit: self.limit,
+        };
+        let claims = opened.store.claims(&filter).await?;
+        screen::show(&if self.json { lines(&claims, false) } else { table(&claims) })?;
+        if u32::try_from(claims.len()) == Ok(self.limit) {
+            eprintln!("Only the newest {} claims are shown; --limit shows more.", self.limit);
+        }
+        Ok(())
+    }
+}
+
+impl Show {
+    async fn run(self) -> Result<(), Failure> {
+        let opened = Opened::new(&self.config).await?;
+        let found = self.which.find(&opened).await?;
+        if self.json {
+            return Ok(screen::show(&lines(&[found], true))?);
+        }
+        let filter = AuditFilter {
+            tenant: Some(found.id.tenant.clone()),
+            service: Some(found.id.service.clone()),
+            tool: Some(found.id.tool.clone()),
+            key: Some(found.id.key.clone()),
+            limit: SHOWN_EVENTS,
+            ..AuditFilter::default()
+        };
+        let events = opened.store.events(&filter).await?;
+        Ok(screen::show(&format!("{}\n{}", sheet(&found), audit::table(&events)))?)
+    }
+}
+
+impl Which {
+    /// The one claim that is meant.
+    pub(super) async fn find(&self, opened: &Opened) -> Result<ListedClaim, Failure> {
+        let filter = ClaimFilter {
+            tenant: self.tenant.clone(),
+            service: opened.service.clone(),
+            tool: self.tool.clone(),
+            key: self.positional.clone().or_else(|| self.key.clone()),
+            limit: 10,
+            ..ClaimFilter::default()
+        };
+        let mut found = opened.store.claims(&filter).await?;
+        match (found.pop(), found.is_empty()) {
+            (None, _) => Err(Failure::failed("there is no such claim")),
+            (Some(only), true) => Ok(only),
+            (Some(last), false) => {
+                found.push(last);
+                let names = found.iter().map(|ListedClaim { id, .. }| {
+                    format!("\n  --tenant {} --service {} --tool {}", id.tenant, id.service, id.tool)
+                });
+                Err(Failure::failed(format!("several claims have this key:{}", names.collect::<String>())))
+            }
+        }
+    }
+}
+
+fn lines(claims: &[ListedClaim], with_answer: bool) -> String {
+    claims.iter().map(|row| screen::plain_json(&rows::claim(row, with_answer).to_string()) + "\n").collect()
+}
+
+fn table(claims: &[ListedClaim]) -> String {
+    let heads = ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "SETTLED", "EXPIRES"];
+    let rows: Vec<_> = claims
+        .iter()
+        .map(|ListedClaim { id, claim }| {
+            [
+                rows::time(claim.created_at),
+                id.tenant.clone(),
+                claim.user.clone(),
+                id.tool.clone(),
+                id.key.clone(),
+                claim.status.as_str().to_owned(),
+                claim.settled_at.map(rows::time).unwrap_or_default(),
+                claim.expires_at.map(rows::time).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    screen::table(heads, &rows)
+}
+
+/// One column to a line; those that are empty are left out.
+fn sheet(row: &ListedClaim) -> String {
+    let columns = rows::claim(row, true);
+    let rows: Vec<_> = columns
+        .as_object()
+        .into_iter()
+        .flat_map(Object::iter)
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| {
+            [name.to_owned(), value.as_str().map_or_else(|| Json::to_string(value), str::to_owned)]
+        })
+        .collect();
+    screen::table(["COLUMN", "VALUE"], &rows)
+}

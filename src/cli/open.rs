@@ -1,0 +1,54 @@
+//! The store, as the commands that look into it open it.
+//!
+//! Promises: a command that finds no schema, or an older one, says what to do about it, and changes nothing.
+
+use std::sync::Arc;
+
+use super::failure::Failure;
+use crate::config::{ConfigFlags, Layers, StoreConfig};
+use crate::store::{self, Role, Schema, Store, StoreOptions};
+
+/// An open store, and whose claims in it are meant.
+pub(super) struct Opened {
+    /// The store.
+    pub(super) store: Arc<dyn Store>,
+    /// The gate's `service`, where one is configured: other services' claims are not looked at.
+    pub(super) service: Option<String>,
+    /// What else is configured.
+    pub(super) layers: Layers,
+}
+
+impl Opened {
+    /// Opens the configured store beside whatever serves on it.
+    pub(super) async fn new(flags: &ConfigFlags) -> Result<Self, Failure> {
+        let layers = Layers::load(flags).map_err(Failure::config)?;
+        let config = layers.store().map_err(Failure::config)?;
+        let store = store::open(&config.url, options(&config, Role::Inspect)).await?;
+        match store.schema().await? {
+            Schema::Fits => {}
+            Schema::Missing => {
+                return Err(Failure::failed("the store has no schema yet; `oncegate migrate` makes it"));
+            }
+            Schema::Older { found, needed } => {
+                let fault = format!(
+                    "the store's schema is at version {found}, and this program needs {needed}; `oncegate migrate` \
+                     brings it up"
+                );
+                return Err(Failure::failed(fault));
+            }
+        }
+        let service = layers.service().map_err(Failure::config)?;
+        Ok(Self { store, service, layers })
+    }
+}
+
+/// Opens the configured store, whatever its schema; SQLite's file is made where there is none.
+pub(super) async fn for_migration(flags: &ConfigFlags) -> Result<Arc<dyn Store>, Failure> {
+    let config = Layers::load(flags).and_then(|layers| layers.store()).map_err(Failure::config)?;
+    let role = if config.url.starts_with("sqlite:") { Role::Serve } else { Role::Inspect };
+    Ok(store::open(&config.url, options(&config, role)).await?)
+}
+
+fn options(config: &StoreConfig, role: Role) -> StoreOptions {
+    StoreOptions { connections: config.connections, ..StoreOptions::new(role) }
+}

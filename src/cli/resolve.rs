@@ -1,0 +1,174 @@
+//! `oncegate claims resolve`: a person found out what became of an unknown call.
+//!
+//! Promises: [`ledger::resolve`] decides whether it may be; the write and its audit row (who, and why) are one
+//! transaction; an owner that died while its claim was in flight gets its own row first.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{ArgGroup, Args};
+
+use super::claims::Which;
+use super::failure::Failure;
+use super::open::Opened;
+use super::screen;
+use crate::config::{ConfigFlags, load_policy};
+use crate::domain::answer::{Kept, Kind};
+use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::json::{Json, MAX_DEPTH};
+use crate::domain::ledger::{self, Claim, ClaimId, Resolution};
+use crate::domain::policy::Operation;
+use crate::domain::redact::{Redactor, has_secret};
+use crate::domain::units::parse_duration;
+use crate::store::{Swap, Write, event_id};
+
+/// The largest answer that is taken from a file, in bytes.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// How often the claim may change under the operator's hands.
+const MOST_TRIES: usize = 5;
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("outcome").required(true).args(["completed", "released"])))]
+pub(super) struct Resolve {
+    #[command(flatten)]
+    which: Which,
+    /// It ran: retries hear its answer, or that none was kept
+    #[arg(long)]
+    completed: bool,
+    /// The answer: a file with the JSON of the call's `result`
+    #[arg(long, value_name = "FILE", conflicts_with = "released")]
+    response: Option<PathBuf>,
+    /// It did not run: the same key may try again
+    #[arg(long)]
+    released: bool,
+    /// Release it although the attempt may still be running
+    #[arg(long, conflicts_with = "completed")]
+    force: bool,
+    /// Why; it goes into the audit
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    because: String,
+    /// Who decides this; it goes into the audit
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    operator: String,
+    /// How long the settled claim is remembered [the operation's ttl]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    ttl: Option<Duration>,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+impl Resolve {
+    pub(super) async fn run(self) -> Result<(), Failure> {
+        let opened = Opened::new(&self.config).await?;
+        let id = self.which.find(&opened).await?.id;
+        let policy = opened.layers.policy_dir().and_then(|dir| load_policy(&dir));
+        let operation = match &policy {
+            Ok((policy, _)) => policy.operations().find(|operation| operation.name() == id.tool),
+            // Where the caller says how long, the policy need not be at hand.
+            Err(_) if self.ttl.is_some() && self.response.is_none() => None,
+            Err(mistakes) => return Err(Failure::config(mistakes.clone())),
+        };
+        let ttl =
+            self.ttl.or_else(|| Some(operation?.mutation()?.terms(Duration::ZERO).ttl)).ok_or_else(|| {
+                Failure::failed(format!("the policy has no mutation `{}` any more; name a --ttl", id.tool))
+            })?;
+        let resolution = match &self.response {
+            _ if self.released => Resolution::Released { force: self.force },
+            None => Resolution::Completed { response: None },
+            Some(path) => {
+                Resolution::Completed { response: Some(answer(path, operation.map(AsRef::as_ref))?) }
+            }
+        };
+        for _ in 0..MOST_TRIES {
+            let seen = opened.store.read(&id).await?;
+            let row = seen.row.ok_or_else(|| Failure::failed("the claim is gone"))?;
+            let dead = ledger::abandon(&row, seen.now);
+            let is_last = dead.is_none();
+            let event = if is_last { self.event(&id, &row) } else { abandoned(&row) };
+            let resolved = || ledger::resolve(&row, &resolution, seen.now, ttl).map_err(Failure::failed);
+            let (expect, next) = dead.map_or_else(resolved, Ok)?;
+            let write = Write { id: id.clone(), expect, next, event: Some(event) };
+            match opened.store.swap(write).await? {
+                Swap::Applied { .. } if is_last => {
+                    opened.store.close().await;
+                    let outcome =
+                        if self.released { "released: the same key may try again" } else { "completed" };
+                    return Ok(screen::show(&format!("The claim is {outcome}.\n"))?);
+                }
+                Swap::Applied { .. } | Swap::Mismatch { .. } => {}
+            }
+        }
+        Err(Failure::failed("the claim kept changing; look at it again"))
+    }
+
+    fn event(&self, id: &ClaimId, row: &Claim) -> AuditEvent {
+        let mut args = Json::object([
+            ("operator", Json::from(self.operator.as_str())),
+            ("because", self.because.as_str().into()),
+        ]);
+        if let (true, Some(members)) = (self.force, args.as_object_mut()) {
+            members.insert("forced", true);
+        }
+        let (reason, executed) = if self.released {
+            ("resolved_released", Executed::No)
+        } else {
+            ("resolved_completed", Executed::Yes)
+        };
+        let facts = Facts {
+            tenant_id: id.tenant.clone(),
+            service: id.service.clone(),
+            tool: id.tool.clone(),
+            idempotency_key: Some(id.key.clone()),
+            attempt_id: Some(row.attempt_id),
+            args: Some(Redactor::default().audit_arguments(&args)),
+            session_id: None,
+            policy_version: None,
+            trace_id: None,
+            protocol: Some("cli".to_owned()),
+            client: Some(concat!("oncegate/", env!("CARGO_PKG_VERSION")).to_owned()),
+            ..row.facts.clone()
+        };
+        event(facts, reason, executed)
+    }
+}
+
+/// The row that a dead owner could not write.
+fn abandoned(row: &Claim) -> AuditEvent {
+    event(row.facts.clone(), "abandoned", Executed::Maybe)
+}
+
+fn event(facts: Facts, reason: &str, executed: Executed) -> AuditEvent {
+    AuditEvent {
+        id: event_id(),
+        facts,
+        decision: Decision::Allowed,
+        reason: Some(reason.to_owned()),
+        result_summary: None,
+        duration_ms: None,
+        executed,
+        upstream_status: None,
+    }
+}
+
+/// The answer in a file, as the ledger keeps it: redacted like any other, and refused where a secret remains.
+fn answer(path: &Path, operation: Option<&Operation>) -> Result<Bytes, Failure> {
+    let fault = |what: &str| Failure::failed(format!("{} {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {error}")))?;
+    if bytes.len() > MAX_ANSWER_BYTES {
+        return Err(fault("is larger than 1 MiB"));
+    }
+    let mut result =
+        Json::parse(&bytes, MAX_DEPTH).map_err(|error| fault(&format!("is not JSON: {error}")))?;
+    if result.as_object().is_none() {
+        return Err(fault("does not hold a JSON object, as the `result` of a call is"));
+    }
+    if let Some(operation) = operation {
+        operation.redactor().mask_result(&mut result);
+    }
+    if has_secret(&result) {
+        return Err(fault("holds what looks like a secret; resolve without --response"));
+    }
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    Ok(Kept { kind: Kind::Result, status: 200, headers, body: result.to_bytes().into() }.encode())
+}

@@ -1,0 +1,81 @@
+//! What a person sees: tables, and text that cannot write to the terminal.
+//!
+//! Promises: a stored value is shown, never obeyed. Control characters and marks that change the direction of writing
+//! come out escaped, whatever key or tool name somebody once sent. A reader that stops reading (`| head`) is no
+//! failure.
+//!
+//! Absent on purpose: colours, and the width of the terminal. Lines are cut by pipes and pagers, not here.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// A text that a terminal shows as it is.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
+        if is_obeyed(character) {
+            plain.extend(character.escape_unicode());
+        } else {
+            plain.push(character);
+        }
+        plain
+    })
+}
+
+/// A JSON text that a terminal shows as it is, and that means the same: such characters stand in its strings only.
+pub(super) fn plain_json(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
+        if is_obeyed(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let written = write!(plain, "\\u{unit:04x}");
+                debug_assert!(written.is_ok(), "writing to a String cannot fail");
+            }
+        } else {
+            plain.push(character);
+        }
+        plain
+    })
+}
+
+/// Whether a terminal, or a reader's eye, would follow this character rather than see it.
+fn is_obeyed(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// `text`, cut where it is longer than `most` characters.
+pub(super) fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A table: every column as wide as its widest cell, the last one as long as it likes.
+pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned))
+        .chain(rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))))
+        .collect();
+    let widths: [usize; N] = std::array::from_fn(|at| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or_default()
+    });
+    rows.iter().fold(String::new(), |mut text, row| {
+        let line = row.iter().zip(widths).fold(String::new(), |mut line, (cell, width)| {
+            let written = write!(line, "{cell:width$}  ");
+            debug_assert!(written.is_ok(), "writing to a String cannot fail");
+            line
+        });
+        text.push_str(line.trim_end());
+        text.push('\n');
+        text
+    })
+}
+
+/// Writes to standard output. A closed pipe means that nobody wants to read on.
+pub(super) fn show(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
