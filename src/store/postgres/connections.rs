@@ -63,10 +63,10 @@ impl Connections {
     /// Gives up a connection that fell silent, and asks the server to stop what nobody waits for.
     pub(super) fn discard(&self, client: Object) {
         let client = Object::take(client);
-        let token = client.cancel_token();
-        // Closes the socket: its task goes with it.
+        let (token, tls) = (client.cancel_token(), self.tls.clone());
+        // Closed first: PgBouncer then finds nobody whom a cancel is for. Its releases up to 1.18 can crash on one
+        // that it passes on. Behind it the statement ends by itself, and finds or leaves a row that is known again.
         drop(client);
-        let tls = self.tls.clone();
         tokio::spawn(async move {
             let told = timeout(CANCEL, token.cancel_query(tls)).await;
             debug!(heard = matches!(told, Ok(Ok(()))), "A statement without an answer was cancelled.");

@@ -9,6 +9,7 @@ use oncegate::domain::time::When;
 use oncegate::store::{ClaimFilter, Role, Schema, Store, StoreError, StoreOptions, Swap, Write, open};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::net::TcpListener;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
 use super::samples::{Place, applied, completed, event, fresh, id, keys, mismatch, put, row, store_on, told};
@@ -130,14 +131,18 @@ impl Held {
 
     /// Waits until a statement of the store waits for the lock, or none does any more.
     async fn until_waiting(&self, waiting: bool) {
+        eventually("the server's state", async || (self.waiting().await.is_empty() != waiting).then_some(()))
+            .await;
+    }
+
+    /// The statements that wait for the lock, by when they began.
+    async fn waiting(&self) -> Vec<String> {
         let beside = session(&self.place.url).await;
-        let question = "SELECT FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'";
+        let question =
+            "SELECT query_start::text FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'";
         let name = database_of(&self.place.url);
-        eventually("the server's state", async || {
-            let rows = beside.query(question, &[&name]).await.expect("the server answers");
-            (rows.is_empty() != waiting).then_some(())
-        })
-        .await;
+        let rows = beside.query_typed(question, &[(&name, Type::TEXT)]).await.expect("the server answers");
+        rows.iter().map(|row| row.get(0)).collect()
     }
 }
 
@@ -175,27 +180,16 @@ async fn a_write_that_went_out_and_cannot_be_asked_after_is_uncertain() {
 async fn a_statement_that_hangs_is_cancelled_asked_after_and_applied_once() {
     let held = Held::new().await;
     let asking = held.sent().await;
-    let first = waiting_pid(&held).await;
-    // After its time the store asks again, on another connection, and has the first statement cancelled.
+    let first = held.waiting().await;
+    // After its time the store has the statement cancelled, and asks again.
     eventually("another statement in its place", async || {
-        let now = waiting_pids(&held).await;
-        (now.len() == 1 && !now.contains(&first)).then_some(())
+        let now = held.waiting().await;
+        (now.len() == 1 && now != first).then_some(())
     })
     .await;
     held.holder.batch_execute("COMMIT").await.expect("the lock is given back");
     applied(in_time("the answer", asking).await.expect("it does not panic"));
     assert_eq!(told(&held.store, "k").await.len(), 1);
-}
-
-async fn waiting_pid(held: &Held) -> i32 {
-    waiting_pids(held).await.first().copied().expect("a statement that waits")
-}
-
-async fn waiting_pids(held: &Held) -> Vec<i32> {
-    let beside = session(&held.place.url).await;
-    let question = "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'";
-    let rows = beside.query(question, &[&database_of(&held.place.url)]).await.expect("the server answers");
-    rows.iter().map(|row| row.get(0)).collect()
 }
 
 #[tokio::test]
