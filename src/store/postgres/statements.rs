@@ -46,8 +46,8 @@ pub(super) async fn swap(
         query(client, STATEMENT, include_str!("sql/append.sql"), params).await?;
         return Ok(Vec::new());
     }
-    let params = swap_params(writes, appends);
-    let rows = query(client, STATEMENT, include_str!("sql/swap.sql"), params).await?;
+    let (sql, params) = swap_statement(writes, appends);
+    let rows = query(client, STATEMENT, &sql, params).await?;
     let mut told = Vec::with_capacity(writes.len());
     let mut stale = Vec::new();
     for (place, (write, row)) in writes.iter().zip(&rows).enumerate() {
@@ -117,10 +117,38 @@ fn add_names<'a>(params: &mut Params<'a>, ids: &[&'a ClaimId]) {
     params.many(Type::TEXT_ARRAY, ids.iter().map(|id| held(&id.key)));
 }
 
-fn swap_params<'a>(writes: &[&'a Write], appends: &[&'a AuditEvent]) -> Params<'a> {
+/// The statement for a group, of the parts that it needs.
+fn swap_statement<'a>(writes: &[&'a Write], appends: &[&'a AuditEvent]) -> (String, Params<'a>) {
+    let of_writes = (1..).zip(writes).filter_map(|(n, write)| Some((Some(n), write.event.as_ref()?)));
+    let events: Vec<_> = of_writes.chain(appends.iter().map(|event| (None, *event))).collect();
+    let absent = writes.iter().filter(|write| write.expect == Expect::Absent).count();
+    let (some_made, some_moved) = (absent > 0, absent < writes.len());
+
+    let mut sql = include_str!("sql/swap/1_writes.sql").to_owned();
+    if some_made {
+        sql += include_str!("sql/swap/2_made.sql");
+    }
+    if some_moved {
+        sql += include_str!("sql/swap/3_moved.sql");
+    }
+    sql += match (some_made, some_moved) {
+        (true, false) => ", applied AS (SELECT n FROM made_n)\n",
+        (false, _) => ", applied AS (SELECT n FROM moved)\n",
+        (true, true) => ", applied AS (SELECT n FROM made_n UNION ALL SELECT n FROM moved)\n",
+    };
     let mut params = Params::default();
+    add_writes(&mut params, writes);
+    if !events.is_empty() {
+        sql += include_str!("sql/swap/4_told.sql");
+        add_events(&mut params, events);
+    }
+    sql += include_str!("sql/swap/5_answer.sql");
+    (sql, params)
+}
+
+fn add_writes<'a>(params: &mut Params<'a>, writes: &[&'a Write]) {
     let ids: Vec<&ClaimId> = writes.iter().map(|write| &write.id).collect();
-    add_names(&mut params, &ids);
+    add_names(params, &ids);
     let expects = writes.iter().map(|write| match write.expect {
         Expect::Absent => None,
         Expect::Revision(revision) => Some(revision),
@@ -147,10 +175,6 @@ fn swap_params<'a>(writes: &[&'a Write], appends: &[&'a AuditEvent]) -> Params<'
         params.many(Type::TIMESTAMPTZ_ARRAY, drafts.iter().map(|draft| split(when(draft)).0));
         params.many(Type::INTERVAL_ARRAY, drafts.iter().map(|draft| split(when(draft)).1));
     }
-    let of_writes = (1..).zip(writes).filter_map(|(n, write)| Some((Some(n), write.event.as_ref()?)));
-    let events = of_writes.chain(appends.iter().map(|event| (None, *event))).collect();
-    add_events(&mut params, events);
-    params
 }
 
 fn facts_json(draft: &Draft) -> String {

@@ -278,6 +278,35 @@ async fn a_server_that_confirms_before_the_disk_does_is_not_served() {
 }
 
 #[tokio::test]
+async fn a_claim_is_found_by_its_name_in_a_large_table_without_statistics() {
+    let (store, place) = store_on(Home::Postgres).await;
+    let beside = session(&place.url).await;
+    let many = "ALTER TABLE oncegate.idempotency_claims SET (autovacuum_enabled = false);
+        INSERT INTO oncegate.idempotency_claims
+        SELECT 'acme', 'billing', 'refund_order', 'old' || n, 'u1', 'k1:aa', 'completed', n, gen_random_uuid(), '{}',
+            NULL, NULL, NULL, NULL, NULL, now(), now(), now()
+        FROM generate_series(1, 20000) AS n";
+    beside.batch_execute(many).await.expect("an old table");
+    let first = put(&store, fresh("k")).await;
+    mismatch(store.swap(fresh("k")).await);
+    let next = completed(&first.redraft(), When::Never);
+    put(&store, Write { expect: Expect::Revision(first.revision), next, ..fresh("k") }).await;
+    // Whatever was read went through the primary key. The server counts when a session ends.
+    store.close().await;
+    let question = "SELECT indexrelname::text, idx_scan FROM pg_stat_user_indexes WHERE idx_scan > 0";
+    let used = eventually("the server's counts", async || {
+        let rows = beside.query(question, &[]).await.expect("the server answers");
+        let used: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        used.iter().any(|(name, _)| name == "idempotency_claims_pkey").then_some(used)
+    })
+    .await;
+    assert!(used.iter().all(|(name, _)| name.ends_with("_pkey")), "{used:?}");
+    let whole = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'idempotency_claims'";
+    let read: i64 = beside.query_one(whole, &[]).await.expect("the server answers").get(0);
+    assert!(read < 20000, "{read} rows were read one by one");
+}
+
+#[tokio::test]
 async fn an_older_schema_is_told_apart_from_none_and_from_a_newer_one() {
     let (store, place) = store_on(Home::Postgres).await;
     let beside = session(&place.url).await;

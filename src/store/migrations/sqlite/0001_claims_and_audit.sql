@@ -23,7 +23,7 @@ CREATE TABLE idempotency_claims (
     PRIMARY KEY (tenant_id, service, tool, idempotency_key)
 ) STRICT;
 
-CREATE INDEX idempotency_claims_twin ON idempotency_claims (tenant_id, service, tool, args_hash);
+CREATE INDEX idempotency_claims_twin ON idempotency_claims (tenant_id, args_hash);
 CREATE INDEX idempotency_claims_expiry ON idempotency_claims (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX idempotency_claims_open ON idempotency_claims (status, created_at)
     WHERE status IN ('in_flight', 'unknown');
