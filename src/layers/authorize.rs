@@ -24,6 +24,7 @@ use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
 use crate::domain::redact::Redactor;
 use crate::domain::refusal::Refusal;
+use crate::mcp::headers::VERSION;
 use crate::mcp::message::{Message, Request};
 use crate::upstream::headers::IDEMPOTENCY_KEY;
 
@@ -201,7 +202,9 @@ impl Court {
         let no_paths = Redactor::default();
         let redactor = rule.map_or(&no_paths, Operation::redactor);
         let key = taken.as_ref().ok().and_then(Option::as_ref);
-        let version = request.version().map_or_else(|| "mcp".to_owned(), |version| format!("mcp/{version}"));
+        let in_header = head.headers.get(VERSION).and_then(|value| value.to_str().ok());
+        let version = request.version().or(in_header);
+        let version = version.map_or_else(|| "mcp".to_owned(), |version| format!("mcp/{version}"));
         Facts {
             tenant_id: actor.tenant().to_owned(),
             service: self.service.clone(),
