@@ -138,6 +138,10 @@ async fn a_jwk_is_used_only_for_what_it_says() {
     ] {
         check(change, UNKNOWN_KEY).await;
     }
+    // An RSA key that is too short is no key at all.
+    let n = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode([0xd3; 255]);
+    let file = File::new(&jwks(&[EC.jwk(json!({})), RSA.jwk(json!({ "kid": "short", "n": n }))]));
+    assert_eq!(meets(&verifier(file.source()), &good(&RSA, "short")).await, UNKNOWN_KEY);
     // A symmetric key in a document that anybody may read is no secret.
     let k = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(SECRET);
     let file = File::new(&jwks(&[RSA.jwk(json!({})), json!({ "kty": "oct", "k": k })]));
