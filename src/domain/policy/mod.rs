@@ -46,7 +46,7 @@ const HOUSEKEEPING: [&str; 8] = [
 ];
 
 /// The reasons that the gate itself writes into the audit.
-pub const GATE_REASONS: [&str; 20] = [
+pub const GATE_REASONS: [&str; 21] = [
     "missing_idempotency_key",
     "idempotency_key_invalid",
     "idempotency_key_ambiguous",
@@ -65,7 +65,8 @@ pub const GATE_REASONS: [&str; 20] = [
     "overloaded",
     "execution_failed",
     "late_answer",
-    "resolved",
+    "resolved_completed",
+    "resolved_released",
     "internal",
 ];
 
