@@ -10,6 +10,7 @@ mod claims;
 mod failure;
 mod log;
 mod open;
+mod policy;
 mod resolve;
 mod rows;
 mod screen;
@@ -36,6 +37,8 @@ enum Command {
     Serve(serve::Serve),
     Token(token::Token),
     #[command(subcommand)]
+    Policy(policy::PolicyCommand),
+    #[command(subcommand)]
     Claims(claims::Claims),
     Audit(audit::Audit),
     Migrate(upkeep::Migrate),
@@ -58,6 +61,7 @@ impl Command {
         match self {
             Self::Serve(serve) => serve.run(),
             Self::Token(token) => token.run(),
+            Self::Policy(policy) => policy.run(),
             Self::Claims(claims) => alone(claims.run()),
             Self::Audit(audit) => alone(audit.run()),
             Self::Migrate(migrate) => alone(migrate.run()),

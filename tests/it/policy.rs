@@ -1,6 +1,7 @@
 //! What the policy promises: strict files, default deny, mistakes that say where they stand.
 
 mod cases;
+mod commands;
 mod forward_key;
 mod mistakes;
 mod shipped;
