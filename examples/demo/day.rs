@@ -113,7 +113,11 @@ async fn hang_up(parts: &Parts, agent: &Agent) -> Fallible<Line> {
 async fn retry(agent: &Agent) -> Fallible<Line> {
     let (waits, met) = agent.insist("refund_order", &refund("ord_9f2", 12_50, "bad-day-1")).await?;
     let held = matches!(met, Met::Replayed(_)) && met.found("/refund/amount_cents") == "1250";
-    let waited = if waits > 0 { format!("asked to wait {waits} times, then ") } else { String::new() };
+    let waited = match waits {
+        0 => String::new(),
+        1 => "asked to wait once, then ".to_owned(),
+        more => format!("asked to wait {more} times, then "),
+    };
     Ok(Line { sent: "the same again, on a new connection", met: format!("{waited}{met}"), held })
 }
 

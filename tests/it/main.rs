@@ -6,6 +6,7 @@
 
 mod auth;
 mod cli;
+mod clients;
 mod config;
 mod fingerprint;
 #[expect(dead_code, reason = "the tests of the running gate use the rest")]

@@ -5,6 +5,7 @@
 //! Absent on purpose: fixed waits. What takes time is waited for by what it does, with a limit that fails the test.
 
 pub(crate) mod answer;
+pub(crate) mod billing;
 pub(crate) mod cable;
 pub(crate) mod client;
 pub(crate) mod cluster;

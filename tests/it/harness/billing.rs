@@ -1,0 +1,68 @@
+//! The sample billing server from `examples/`, as a real upstream that keeps count.
+//!
+//! Promises: it listens when a test gets it; what it journaled is what really happened.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::in_time;
+
+/// A running billing server; gone with its value.
+pub(crate) struct Billing {
+    url: String,
+    folder: TempDir,
+    process: Child,
+}
+
+impl Billing {
+    /// One whose refunds and charges take this long to answer, such as `2s`.
+    pub(crate) async fn start(refund_takes: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut process = Command::new(binary())
+            .args(["--listen", "127.0.0.1:0", "--refund-takes", refund_takes, "--journal"])
+            .arg(folder.path().join("journal"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the billing server's binary");
+        let output = process.stdout.take().expect("its output is piped");
+        let output = tokio::process::ChildStdout::from_std(output).expect("a pipe");
+        let mut lines = BufReader::new(output).lines();
+        let line = in_time("the billing server to listen", lines.next_line()).await.expect("its output");
+        let line = line.expect("it says where it listens");
+        let url = line.strip_prefix("billing listening on ").expect("it says where it listens");
+        let url = url.strip_suffix("/mcp").expect("at /mcp").to_owned();
+        Self { url, folder, process }
+    }
+
+    /// Where it is, without a path: `http://127.0.0.1:41234`.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What really happened, in order.
+    pub(crate) fn effects(&self) -> Vec<Value> {
+        let journal = fs::read_to_string(self.folder.path().join("journal")).expect("the journal");
+        journal.lines().map(|line| serde_json::from_str(line).expect("an effect a line")).collect()
+    }
+}
+
+impl Drop for Billing {
+    fn drop(&mut self) {
+        let _gone_already = self.process.kill().is_err() || self.process.wait().is_err();
+    }
+}
+
+/// Cargo puts examples beside the folder of the test binaries.
+fn binary() -> PathBuf {
+    let own = std::env::current_exe().expect("the test binary's own path");
+    let profile = own.parent().and_then(|deps| deps.parent()).expect("it stands in a target folder");
+    let path = profile.join("examples").join("billing");
+    assert!(path.exists(), "{} is missing; build it with: cargo build --examples", path.display());
+    path
+}
