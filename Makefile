@@ -24,6 +24,7 @@ demo:
 	target/debug/examples/demo
 
 test: $(STAMP)
+	tests/clients/install
 	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
 
 check: $(STAMP)
