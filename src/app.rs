@@ -117,7 +117,7 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (health_listener, listener) = (listen(health_address).await?, listen(address).await?);
     let health = health(readiness.clone());
     let health = tokio::spawn(server::serve(health_listener, health, stop.child_token(), Duration::ZERO));
-    let looking = tokio::spawn(become_ready(store, readiness.clone(), address));
+    let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), address));
     let serving = server::serve(listener, stack(parts), stop.clone(), grace);
     tokio::pin!(serving);
 
@@ -146,6 +146,9 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     // Every inlet is gone with the stack, so the journal ends when it is empty; a store that is away is not waited for.
     if tokio::time::timeout(SETTLE_TIME, writing).await.is_err() {
         error!("Some rows of reads were not written.");
+    }
+    if tokio::time::timeout(SETTLE_TIME, store.close()).await.is_err() {
+        error!("Some writes were not confirmed.");
     }
     health.abort();
     info!("Stopped.");

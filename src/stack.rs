@@ -5,6 +5,46 @@
 //! [`Answer`](crate::layers::Answer) or a [`Refusal`](crate::domain::refusal::Refusal); only [`Reply`] turns them into
 //! responses.
 //!
+//! The order is held by the compiler. This is the stack's inner end:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use oncegate::layers::{authorize::{Authorize, Court}, claim::{Claim, Clerk}, forward::{Forward, Road}, parse::Parsed};
+//! # use oncegate::layers::Answer;
+//! # use oncegate::domain::refusal::Refusal;
+//! # use tower::Service;
+//! fn guarded(_: impl Service<Parsed, Response = Answer, Error = Refusal>) {}
+//! # fn build(court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
+//! guarded(Authorize::new(Claim::new(Forward::new(road), clerk), court));
+//! # }
+//! ```
+//!
+//! Without the claim it is refused, and so it is without the policy:
+//!
+//! ```compile_fail,E0277
+//! # use std::sync::Arc;
+//! # use oncegate::layers::{authorize::{Authorize, Court}, claim::{Claim, Clerk}, forward::{Forward, Road}, parse::Parsed};
+//! # use oncegate::layers::Answer;
+//! # use oncegate::domain::refusal::Refusal;
+//! # use tower::Service;
+//! fn guarded(_: impl Service<Parsed, Response = Answer, Error = Refusal>) {}
+//! # fn build(court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
+//! guarded(Authorize::new(Forward::new(road), court));
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use std::sync::Arc;
+//! # use oncegate::layers::{authorize::{Authorize, Court}, claim::{Claim, Clerk}, forward::{Forward, Road}, parse::Parsed};
+//! # use oncegate::layers::Answer;
+//! # use oncegate::domain::refusal::Refusal;
+//! # use tower::Service;
+//! fn guarded(_: impl Service<Parsed, Response = Answer, Error = Refusal>) {}
+//! # fn build(court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
+//! guarded(Claim::new(Forward::new(road), clerk));
+//! # }
+//! ```
+//!
 //! Absent on purpose: timeouts and body limits as layers. They would drop a call that must finish, or answer it in
 //! a shape that ends some clients' sessions; each is a step's own business.
 
