@@ -19,7 +19,7 @@ use tower::Service;
 use super::authenticate::Authenticated;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
-use crate::domain::policy::Kind;
+use crate::domain::policy::{Kind, is_housekeeping};
 use crate::domain::refusal::Refusal;
 use crate::mcp::headers;
 use crate::mcp::message::{self, Era, Message};
@@ -70,18 +70,6 @@ impl Parsed {
         (self.head, self.what)
     }
 }
-
-/// Methods that pass for every authenticated actor: they open, list and adjust, and change nothing.
-const HOUSEKEEPING: [&str; 8] = [
-    "initialize",
-    "server/discover",
-    "ping",
-    "logging/setLevel",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-];
 
 /// The step.
 #[derive(Clone)]
@@ -175,7 +163,7 @@ fn address(asked: &Asked, message: &Message, headers: &HeaderMap) -> Result<Era,
 
 fn what(message: Message) -> Result<What, Refusal> {
     match message {
-        Message::Request(request) if HOUSEKEEPING.contains(&request.method.as_str()) => {
+        Message::Request(request) if is_housekeeping(&request.method) => {
             Ok(What::Passage(Message::Request(request)))
         }
         Message::Request(request) if request.method == "tools/call" => {

@@ -46,7 +46,7 @@ const HOUSEKEEPING: [&str; 8] = [
 ];
 
 /// The reasons that the gate itself writes into the audit.
-pub const GATE_REASONS: [&str; 21] = [
+pub const GATE_REASONS: [&str; 36] = [
     "missing_idempotency_key",
     "idempotency_key_invalid",
     "idempotency_key_ambiguous",
@@ -59,6 +59,7 @@ pub const GATE_REASONS: [&str; 21] = [
     "outcome_unknown",
     "abandoned",
     "answer_not_kept",
+    "answer_not_for_client",
     "possible_duplicate",
     "upstream_unreachable",
     "store_unavailable",
@@ -67,7 +68,21 @@ pub const GATE_REASONS: [&str; 21] = [
     "late_answer",
     "resolved_completed",
     "resolved_released",
-    "internal",
+    "internal_error",
+    "malformed_request",
+    "body_too_large",
+    "unsupported_media_type",
+    "header_mismatch",
+    "unauthenticated",
+    "invalid_token",
+    "keys_unavailable",
+    "upstream_unauthorized",
+    "upstream_forbidden",
+    "no_such_endpoint",
+    "method_not_allowed",
+    "read_failed",
+    "client_gone",
+    "input_required",
 ];
 
 /// Whether a method passes for every authenticated actor, whatever the policy says. Notifications do.

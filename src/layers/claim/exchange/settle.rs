@@ -83,7 +83,8 @@ where
             }
             Settling::TooLate => {
                 warn!("The claim had moved on when its answer came; the answer is only written down.");
-                self.clerk.store.append(event.clone()).await?;
+                let reason = Some("late_answer".to_owned());
+                self.clerk.store.append(AuditEvent { reason, ..event.clone() }).await?;
                 Ok(Stored::Done(None))
             }
         }
