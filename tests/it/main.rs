@@ -18,6 +18,7 @@ mod list;
 mod mcp;
 mod policy;
 mod redact;
+mod refusals;
 mod scripted;
 mod sse;
 mod store;
