@@ -25,6 +25,7 @@ demo:
 
 test: $(STAMP)
 	tests/clients/install
+	cargo test --locked --doc
 	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
 
 check: $(STAMP)
