@@ -164,6 +164,7 @@ fn parts(
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let road = Arc::new(road(&config)?);
+    let authorization_servers = config.auth.authorization_servers.clone();
     let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
     let court = Arc::new(Court {
         policy: ArcSwap::from_pointee(policy),
@@ -183,7 +184,13 @@ fn parts(
     };
     Ok(Parts {
         room: Arc::new(Semaphore::new(config.limits.concurrent_calls)),
-        desk: Arc::new(Desk { store, service: config.service, resource }),
+        desk: Arc::new(Desk {
+            store,
+            service: config.service,
+            resource,
+            authorization_servers,
+            court: Arc::clone(&court),
+        }),
         verifier,
         bounds: Arc::new(Bounds {
             mcp_path: config.upstream.mcp_path,

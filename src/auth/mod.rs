@@ -19,7 +19,7 @@ mod verifier;
 pub use clock::{Clock, UnixSeconds};
 pub use issue::{Bearer, IssueFault, issue};
 pub use keys::KeyFault;
-pub use resource::{NotAResource, Resource};
+pub use resource::{NotAResource, Resource, WELL_KNOWN};
 pub use settings::{AuthSetupFault, ClaimNames, KeySource, MIN_SECRET_BYTES, Pace, Settings};
 pub use token::{MAX_TOKEN_BYTES, TokenFault};
 pub use verifier::{AuthFault, Verified, Verifier, bearer};

@@ -8,8 +8,9 @@
 use http::{HeaderValue, Uri};
 use serde_json::{Value, json};
 
-/// Where such a document is found, by RFC 9728: between the host and the resource's own path.
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+/// Where such a document is found, by RFC 9728: between the host and the resource's own path. Clients that do not
+/// find it there ask here.
+pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The gate as clients dial it.
 #[derive(Clone, Debug, PartialEq, Eq)]

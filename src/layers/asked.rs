@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::domain::actor::Actor;
 use crate::domain::audit::Facts;
+use crate::domain::policy::Kind;
 use crate::layers::observe::Trace;
 use crate::wire::envelope::Envelope;
 
@@ -28,6 +29,7 @@ struct Notes {
     trace: Trace,
     room: Option<OwnedSemaphorePermit>,
     envelope: OnceLock<Envelope>,
+    wanted: OnceLock<(Kind, String)>,
     actor: OnceLock<Actor>,
     facts: OnceLock<Facts>,
     audited: AtomicBool,
@@ -42,6 +44,7 @@ impl Asked {
             trace,
             room,
             envelope: OnceLock::new(),
+            wanted: OnceLock::new(),
             actor: OnceLock::new(),
             facts: OnceLock::new(),
             audited: AtomicBool::new(false),
@@ -73,6 +76,11 @@ impl Asked {
         self.0.envelope.get()
     }
 
+    /// The operation that a caller without a good token asked for, where that much of its body could be read.
+    pub fn wanted(&self) -> Option<&(Kind, String)> {
+        self.0.wanted.get()
+    }
+
     /// Who calls, once known.
     pub fn actor(&self) -> Option<&Actor> {
         self.0.actor.get()
@@ -90,6 +98,10 @@ impl Asked {
 
     pub(super) fn learn_envelope(&self, envelope: Envelope) {
         self.0.envelope.get_or_init(|| envelope);
+    }
+
+    pub(super) fn learn_wanted(&self, kind: Kind, name: &str) {
+        self.0.wanted.get_or_init(|| (kind, name.to_owned()));
     }
 
     pub(super) fn learn_actor(&self, actor: Actor) {

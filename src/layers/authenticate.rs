@@ -17,6 +17,7 @@ use super::observe::Observed;
 use super::parse::{BodyFault, read_body};
 use super::{Answer, Asked, Step};
 use crate::auth::{AuthFault, Verified, Verifier, bearer};
+use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
 use crate::mcp::message::{Era, Message};
 use crate::wire::envelope::Envelope;
@@ -100,7 +101,8 @@ fn refusal(fault: &AuthFault) -> Refusal {
     }
 }
 
-/// Reads the body of a refused request for its id. Whatever goes wrong, the answer has none.
+/// Reads the body of a refused request for its id and for what it wanted, so that the challenge can name the scopes.
+/// Whatever goes wrong, the answer has neither.
 async fn learn_id(asked: &Asked, request: Request<Incoming>) {
     let reading = read_body(request.into_body(), PEEK_BYTES);
     let Ok(Ok::<_, BodyFault>(bytes)) = tokio::time::timeout(PEEK_TIME, reading).await else {
@@ -109,6 +111,11 @@ async fn learn_id(asked: &Asked, request: Request<Incoming>) {
     if let Ok(Message::Request(request)) = Message::parse(&bytes) {
         let era = if request.version().is_some() { Era::Modern } else { Era::Legacy };
         let is_tool_call = request.method == "tools/call";
+        if is_tool_call {
+            asked.learn_wanted(Kind::Tool, request.subject().unwrap_or_default());
+        } else {
+            asked.learn_wanted(Kind::Method, &request.method);
+        }
         asked.learn_envelope(Envelope { id: request.id, era, is_tool_call });
     }
 }

@@ -79,6 +79,11 @@ impl<B> Observed<B> {
         &self.asked
     }
 
+    /// The request.
+    pub(super) fn request(&self) -> &Request<B> {
+        &self.request
+    }
+
     /// The notes and the request.
     pub(super) fn into_parts(self) -> (Asked, Request<B>) {
         (self.asked, self.request)

@@ -6,19 +6,22 @@
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
-use http::Response;
+use http::{Method, Request, Response};
 use tower::Service;
 use tracing::{error, warn};
 
+use super::authorize::Court;
 use super::observe::Observed;
 use super::{Answer, Asked, Step};
-use crate::auth::Resource;
+use crate::auth::{Resource, WELL_KNOWN};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::refusal::Refusal;
 use crate::store::{Store, event_id};
@@ -40,6 +43,10 @@ pub struct Desk {
     pub service: String,
     /// The gate as clients dial it, for challenges.
     pub resource: Resource,
+    /// Who issues tokens for it.
+    pub authorization_servers: Vec<String>,
+    /// Knows which scopes there are.
+    pub court: Arc<Court>,
 }
 
 impl<S> Reply<S> {
@@ -64,6 +71,9 @@ where
     }
 
     fn call(&mut self, observed: Observed<B>) -> Self::Future {
+        if let Some(document) = self.desk.document(observed.request()) {
+            return Box::pin(ready(Ok(document)));
+        }
         let desk = Arc::clone(&self.desk);
         let asked = observed.asked().clone();
         let answering = AssertUnwindSafe(self.inner.call(observed)).catch_unwind();
@@ -82,8 +92,32 @@ where
 }
 
 impl Desk {
+    /// What the gate says about itself to clients that have no token yet (RFC 9728). They ask where a challenge sends
+    /// them, or below the host's root.
+    fn document<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        let path = request.uri().path();
+        let asked = path == self.resource.metadata_path() || path == WELL_KNOWN;
+        if !asked || !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let policy = self.court.policy.load();
+        let scopes: BTreeSet<&str> =
+            policy.operations().flat_map(|operation| operation.scopes()).map(String::as_str).collect();
+        Some(render::document(&self.resource.metadata(&self.authorization_servers, scopes)))
+    }
+
+    /// The scopes that a caller without a good token will need.
+    fn scopes_wanted(&self, asked: &Asked) -> Vec<String> {
+        let policy = self.court.policy.load();
+        let named = asked.wanted().and_then(|(kind, name)| policy.named(*kind, name));
+        named.map(|operation| operation.scopes().to_vec()).unwrap_or_default()
+    }
+
     async fn refuse(&self, refusal: &Refusal, asked: &Asked) -> Response<Body> {
-        let row = wire::row(refusal);
+        let mut row = wire::row(refusal);
+        if row.scopes.is_empty() {
+            row.scopes = self.scopes_wanted(asked);
+        }
         match asked.actor() {
             Some(_) if asked.is_audited() => {}
             Some(_) => self.write_down(&row, asked).await,

@@ -60,6 +60,13 @@ fn challenge(row: &Row, resource: &Resource) -> Option<HeaderValue> {
     })
 }
 
+/// The response that gives a public document.
+pub fn document(json: &serde_json::Value) -> Response<Body> {
+    let mut response = Response::new(full(json.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 /// The response that gives a claimed call's answer.
 pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Response<Body> {
     let id = envelope.and_then(|envelope| envelope.id.clone());
