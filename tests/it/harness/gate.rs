@@ -63,7 +63,7 @@ impl Gate {
             .set("policy.dir", text(&folder.path().join("policies")));
         let mut gate = Self::in_folder(folder, "one", setup);
         if gate.setup.home == Home::Postgres {
-            let migrated = gate.run(&["migrate"]);
+            let migrated = gate.run(&["migrate"]).await;
             assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));
         }
         gate.restart().await;
@@ -145,34 +145,36 @@ impl Gate {
     /// Its audit rows, oldest first, once there are at least `count`.
     pub(crate) async fn audit(&self, count: usize) -> Vec<Value> {
         eventually(&format!("{count} audit rows"), async || {
-            let rows = self.rows(&["audit", "--json"]);
+            let rows = self.rows(&["audit", "--json", "--limit", "1000"]).await;
             (rows.len() >= count).then_some(rows)
         })
         .await
     }
 
     /// The claim with this key.
-    pub(crate) fn claim(&self, key: &str) -> Value {
-        let mut claims = self.rows(&["claims", "list", "--key", key, "--json"]);
+    pub(crate) async fn claim(&self, key: &str) -> Value {
+        let mut claims = self.rows(&["claims", "list", "--key", key, "--json"]).await;
         assert_eq!(claims.len(), 1, "claims with the key {key}: {claims:?}");
         claims.remove(0)
     }
 
     /// Every claim.
-    pub(crate) fn claims(&self) -> Vec<Value> {
-        self.rows(&["claims", "list", "--json"])
+    pub(crate) async fn claims(&self) -> Vec<Value> {
+        self.rows(&["claims", "list", "--json", "--limit", "1000"]).await
     }
 
-    fn rows(&self, arguments: &[&str]) -> Vec<Value> {
-        let output = self.run(arguments);
+    async fn rows(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.run(arguments).await;
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).expect("it prints UTF-8");
         text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
     }
 
     /// Runs a command of the binary with the gate's configuration.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).stdin(Stdio::null()).output().expect("the gate's binary")
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
+        // Not waited for in this thread: what the command talks to may run in it.
+        let mut command = tokio::process::Command::from(self.command(arguments));
+        command.stdin(Stdio::null()).kill_on_drop(true).output().await.expect("the gate's binary")
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

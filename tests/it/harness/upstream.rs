@@ -98,7 +98,8 @@ impl Upstream {
         format!("{}://{host}:{}", self.scheme, self.address.port())
     }
 
-    /// Answers to a tool's calls (or to a JSON-RPC method), in their order; the last one stays.
+    /// Answers to the calls of a tool, to a JSON-RPC method, or to whatever carries this `Idempotency-Key`, in their
+    /// order; the last one stays. A key's script goes before its tool's.
     pub(crate) fn script(&self, name: &str, answers: impl IntoIterator<Item = Answer>) {
         self.state(|state| state.answers.insert(name.to_owned(), answers.into_iter().collect()));
     }
@@ -118,6 +119,12 @@ impl Upstream {
     /// The calls of one tool.
     pub(crate) fn calls(&self, tool: &str) -> Vec<Received> {
         self.received().into_iter().filter(|request| request.tool() == tool).collect()
+    }
+
+    /// The requests with this `Idempotency-Key`.
+    pub(crate) fn with_key(&self, key: &str) -> Vec<Received> {
+        let of_key = |request: &Received| request.http.header("idempotency-key") == Some(key);
+        self.received().into_iter().filter(of_key).collect()
     }
 
     /// Waits until a tool was called so many times.
@@ -213,7 +220,9 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
 
 fn answer_to(state: &mut State, request: &Received) -> Answer {
     let name = if request.tool().is_empty() { request.rpc() } else { request.tool() }.to_owned();
-    if let Some(answers) = state.answers.get_mut(&name) {
+    let key = request.http.header("idempotency-key").unwrap_or_default();
+    let script = if state.answers.contains_key(key) { key } else { &name };
+    if let Some(answers) = state.answers.get_mut(script) {
         let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         return next.unwrap_or_else(|| panic!("the script of {name} is empty"));
     }

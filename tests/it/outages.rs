@@ -1,0 +1,134 @@
+//! What is down, or shows the wrong face: upstream, store, TLS. Nothing that did not run counts as run.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::harness::cable::Cable;
+use crate::harness::client::{Ask, Era, Reply};
+use crate::harness::gate::Gate;
+use crate::harness::setup::{Home, Setup};
+use crate::harness::tls::Authority;
+use crate::harness::upstream::Upstream;
+use crate::harness::{eventually, on_every_store, postgres};
+
+fn refund(gate: &Gate, era: Era, key: &str) -> Ask {
+    gate.client(era).tool("refund_order", &json!({ "order_id": "ord_9f2" })).key(key)
+}
+
+fn check_refused(reply: &Reply, code: &str, executed: &str, retry: &str) {
+    let refusal = reply.refusal();
+    let told = (&refusal["code"], &refusal["executed"], &refusal["retry"]);
+    assert_eq!(told, (&json!(code), &json!(executed), &json!(retry)), "{}", reply.json());
+}
+
+/// An address where nobody listens, kept by nobody.
+async fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    listener.local_addr().expect("a bound socket has an address")
+}
+
+#[tokio::test]
+async fn a_call_to_an_upstream_that_is_down_was_not_run_and_its_key_works_later() {
+    on_every_store(async |home| {
+        let address = nobody().await;
+        let gate = Gate::start(Setup::new(home, &format!("http://{address}"))).await;
+        for era in Era::ALL {
+            let reply = refund(&gate, era, "k1").send().await;
+            check_refused(&reply, "upstream_unreachable", "no", "same_key");
+            assert_eq!(gate.claim("k1").await["status"], "failed");
+        }
+        let upstream = Upstream::start_at(address).await;
+        assert_eq!(refund(&gate, Era::Modern, "k1").send().await.met(), "first");
+        assert_eq!(refund(&gate, Era::Modern, "k1").send().await.met(), "replay");
+        assert_eq!(upstream.calls("refund_order").len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upstream_whose_name_nobody_knows_is_unreachable() {
+    let gate = Gate::start(Setup::new(Home::Sqlite, "http://no-such-host.invalid:9")).await;
+    let reply = refund(&gate, Era::Modern, "k1").send().await;
+    check_refused(&reply, "upstream_unreachable", "no", "same_key");
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_where_the_configuration_names_it() {
+    let authority = Authority::new();
+    let upstream = Upstream::start_tls(authority.acceptor.clone()).await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &authority.pem).expect("the authority's certificate");
+    let path = file.path().to_str().expect("a plain name");
+    let setup = Setup::new(Home::Sqlite, &upstream.url()).set("upstream.ca_file", path);
+    let gate = Gate::start(setup).await;
+    assert_eq!(refund(&gate, Era::Modern, "k1").send().await.met(), "first");
+    assert_eq!(upstream.calls("refund_order").len(), 1);
+}
+
+#[tokio::test]
+async fn an_upstream_with_a_strangers_certificate_hears_nothing() {
+    let upstream = Upstream::start_tls(Authority::new().acceptor).await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
+    let reply = refund(&gate, Era::Modern, "k1").send().await;
+    check_refused(&reply, "upstream_unreachable", "no", "same_key");
+    assert!(upstream.received().is_empty());
+}
+
+/// A gate whose Postgres hangs on a cable.
+async fn gate_on_a_cable(upstream: &Upstream) -> (Gate, Cable) {
+    let url = postgres::database().await;
+    let server = postgres::address();
+    let cable = Cable::to(server).await;
+    let url = url.replace(&server.to_string(), &cable.address().to_string());
+    let gate = Gate::start_on(Setup::new(Home::Postgres, &upstream.url()), Some(url)).await;
+    (gate, cable)
+}
+
+#[tokio::test]
+async fn without_its_store_the_gate_forwards_no_mutation() {
+    let upstream = Upstream::start().await;
+    let (gate, mut cable) = gate_on_a_cable(&upstream).await;
+    assert_eq!(refund(&gate, Era::Modern, "before").send().await.met(), "first");
+    cable.cut().await;
+    for era in Era::ALL {
+        let reply = refund(&gate, era, "during").send().await;
+        check_refused(&reply, "store_unavailable", "no", "same_key");
+        let replayed = refund(&gate, era, "before").send().await;
+        check_refused(&replayed, "store_unavailable", "no", "same_key");
+    }
+    assert_eq!(upstream.calls("refund_order").len(), 1, "only the call before the cut");
+    cable.mend().await;
+    let met = eventually("the store to be back", async || {
+        let met = refund(&gate, Era::Modern, "during").send().await.met();
+        (met != "store_unavailable").then_some(met)
+    })
+    .await;
+    assert_eq!(met, "first");
+    assert_eq!(refund(&gate, Era::Modern, "before").send().await.met(), "replay");
+    assert_eq!(upstream.calls("refund_order").len(), 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_could_not_be_stored_is_given_and_stored_later() {
+    let upstream = Upstream::start().await;
+    let (gate, mut cable) = gate_on_a_cable(&upstream).await;
+    let hold = upstream.hold("refund_order");
+    let open = refund(&gate, Era::Modern, "k1").open().await;
+    upstream.called("refund_order", 1).await;
+    cable.cut().await;
+    hold.release();
+    let reply = open.reply().await;
+    assert_eq!(reply.met(), "first");
+    assert_eq!(reply.result()["structuredContent"], json!({ "held": true }));
+    assert_eq!(reply.result()["_meta"]["oncegate/not_recorded"], true, "{}", reply.json());
+    assert_eq!(reply.http.header("oncegate-not-recorded"), Some("true"));
+    cable.mend().await;
+    eventually("the answer to be stored", async || {
+        (gate.claim("k1").await["status"] == "completed").then_some(())
+    })
+    .await;
+    assert_eq!(refund(&gate, Era::Modern, "k1").send().await.met(), "replay");
+    assert_eq!(upstream.calls("refund_order").len(), 1);
+}
