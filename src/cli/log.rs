@@ -24,6 +24,7 @@ pub(super) fn begin(usual: &str) -> Result<(), Failure> {
         Err(_) => !io::stderr().is_terminal(),
     };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    let begun = if json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };
+    let begun =
+        if json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };
     begun.map_err(Failure::failed)
 }
