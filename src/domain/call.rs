@@ -5,7 +5,7 @@
 //!
 //! Absent on purpose: knowledge of who calls. The tenant comes from the token.
 
-use super::json::{Json, Object};
+use super::json::{Json, Object, folded};
 use super::key::{Key, KeyFault};
 use super::refusal::Refusal;
 
@@ -25,16 +25,21 @@ pub fn take_key(
     headers: &[&str],
     argument: Option<&str>,
 ) -> Result<Option<Key>, Refusal> {
-    let mut found = Found::default();
+    // All are taken before one is read: a key that is no good must not leave the others in what a read forwards.
+    let mut taken = Vec::new();
     if let Some(argument) = argument {
         let arguments = params.get_mut("arguments").and_then(Json::as_object_mut);
-        found.member(&format!("arguments.{argument}"), arguments.and_then(|inner| inner.remove(argument)))?;
+        taken.push((format!("arguments.{argument}"), arguments.and_then(|inner| inner.remove(argument))));
     }
     for name in [META_KEY, OTHER_KEY] {
         let meta = params.get_mut("_meta").and_then(Json::as_object_mut);
-        found.member(&format!("_meta.{name}"), meta.and_then(|inner| inner.remove(name)))?;
+        taken.push((format!("_meta.{name}"), meta.and_then(|inner| inner.remove(name))));
     }
-    found.member(OTHER_KEY, params.remove(OTHER_KEY))?;
+    taken.push((OTHER_KEY.to_owned(), params.remove(OTHER_KEY)));
+    let mut found = Found::default();
+    for (place, value) in taken {
+        found.member(&place, value)?;
+    }
     if headers.len() > 1 {
         return Err(Refusal::KeyAmbiguous { detail: "the Idempotency-Key header is repeated".to_owned() });
     }
@@ -79,9 +84,11 @@ impl Found {
     }
 }
 
-/// Takes the arguments out that would name a tenant.
+/// Takes the arguments out that would name a tenant: those too that differ from such a name in case only, since some
+/// backends read names so.
 pub fn drop_tenant(arguments: &mut Object, tenant_arguments: &[String]) {
-    for name in tenant_arguments {
-        arguments.remove(name);
+    let tenants: Vec<String> = tenant_arguments.iter().map(|name| folded(name)).collect();
+    if !tenants.is_empty() {
+        arguments.retain(|name| !tenants.contains(&folded(name)));
     }
 }

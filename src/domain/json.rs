@@ -10,12 +10,14 @@
 mod canonical;
 mod convert;
 mod fault;
+mod folded;
 mod number;
 mod object;
 mod parse;
 mod write;
 
 pub use fault::{FaultKind, JsonFault};
+pub use folded::folded;
 pub use number::Number;
 pub use object::Object;
 pub use parse::MAX_DEPTH;

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use super::observe::Observed;
-use super::parse::{BodyFault, read_body};
+use super::parse::{self, BodyFault, read_body};
 use super::{Answer, Asked, Step};
 use crate::auth::{AuthFault, Verified, Verifier, bearer};
 use crate::domain::policy::Kind;
@@ -108,14 +108,18 @@ async fn learn_id(asked: &Asked, request: Request<Incoming>) {
     let Ok(Ok::<_, BodyFault>(bytes)) = tokio::time::timeout(PEEK_TIME, reading).await else {
         return;
     };
-    if let Ok(Message::Request(request)) = Message::parse(&bytes) {
-        let era = if request.version().is_some() { Era::Modern } else { Era::Legacy };
-        let is_tool_call = request.method == "tools/call";
-        if is_tool_call {
-            asked.learn_wanted(Kind::Tool, request.subject().unwrap_or_default());
-        } else {
-            asked.learn_wanted(Kind::Method, &request.method);
+    match Message::parse(&bytes) {
+        Ok(Message::Request(request)) => {
+            let era = if request.version().is_some() { Era::Modern } else { Era::Legacy };
+            let is_tool_call = request.method == "tools/call";
+            if is_tool_call {
+                asked.learn_wanted(Kind::Tool, request.subject().unwrap_or_default());
+            } else {
+                asked.learn_wanted(Kind::Method, &request.method);
+            }
+            asked.learn_envelope(Envelope { id: request.id, era, is_tool_call });
         }
-        asked.learn_envelope(Envelope { id: request.id, era, is_tool_call });
+        Ok(Message::Notification(_) | Message::Response(_)) => {}
+        Err(_) => parse::learn_id(asked, &bytes),
     }
 }

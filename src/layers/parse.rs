@@ -139,13 +139,21 @@ impl Bounds {
             Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
             Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
         };
-        let message = Message::parse(&bytes)?;
+        let message = Message::parse(&bytes).inspect_err(|_| learn_id(&asked, &bytes))?;
         let era = address(&asked, &message, &parts.headers)?;
         if !asked.has_room() {
             return Err(Refusal::Overloaded);
         }
         let head = Head { asked, verified, headers: parts.headers, era };
         Ok(Parsed { head, what: what(message)? })
+    }
+}
+
+/// Notes the id of what is no message.
+pub(super) fn learn_id(asked: &Asked, bytes: &[u8]) {
+    let id = message::id_in(bytes);
+    if id.is_some() {
+        asked.learn_envelope(Envelope { id, era: Era::Modern, is_tool_call: false });
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Absent on purpose: headers, which never decide. [`crate::mcp::headers`] holds them against the message.
 
-use crate::domain::json::{Json, MAX_DEPTH, Object};
+use crate::domain::json::{Json, MAX_DEPTH, Object, folded};
 use crate::domain::refusal::Refusal;
 
 /// The protocol version that began the stateless era.
@@ -19,6 +19,22 @@ pub const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
 /// The `_meta` member that lists what the client can take.
 pub const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// The members of a message. None may stand beside one that a lenient reader takes for it.
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// The members of `params` by which is decided what a call is.
+const PARAMS: [&str; 9] = [
+    "name",
+    "arguments",
+    "uri",
+    "taskId",
+    "task",
+    "_meta",
+    "inputResponses",
+    "requestState",
+    "idempotencyKey",
+];
 
 /// Which rules a message follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +84,10 @@ impl Message {
     }
 
     fn of(body: Object) -> Result<Self, Refusal> {
+        check_names(&body, &MEMBERS)?;
+        if let Some(params) = body.get("params").and_then(Json::as_object) {
+            check_names(params, &PARAMS)?;
+        }
         if body.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
             return Err(not_one("\"jsonrpc\" must be \"2.0\""));
         }
@@ -145,6 +165,27 @@ impl Request {
             None => name.to_owned(),
         })
     }
+}
+
+/// The id in a body that is no good as a message, where it has one all the same: the refusal bears it.
+pub fn id_in(bytes: &[u8]) -> Option<Json> {
+    let json = Json::parse(bytes, MAX_DEPTH).ok()?;
+    json.get("id").filter(|id| is_id(id)).cloned()
+}
+
+/// Refuses a name that is not one of `known` and that a lenient reader takes for one: a backend that reads `Method` for
+/// `method` would do what was not checked.
+fn check_names(object: &Object, known: &[&str]) -> Result<(), Refusal> {
+    for (name, _) in object.iter() {
+        if known.contains(&name) {
+            continue;
+        }
+        let plain = folded(name);
+        if let Some(meant) = known.iter().find(|meant| folded(meant) == plain) {
+            return Err(not_one(&format!("a member's name is almost \"{meant}\"")));
+        }
+    }
+    Ok(())
 }
 
 fn is_id(id: &Json) -> bool {

@@ -5,6 +5,9 @@
 //! Absent on purpose: an index. Objects in messages are small, and a search through a few names is faster than
 //! hashing; the parser, which meets hostile ones, keeps its own set while it reads.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::Json;
 
 /// Members in their order; no name twice.
@@ -54,6 +57,11 @@ impl Object {
         Some(self.0.remove(at).1)
     }
 
+    /// Takes every member out whose name does not belong; the others keep their order.
+    pub fn retain(&mut self, belongs: impl Fn(&str) -> bool) {
+        self.0.retain(|(name, _)| belongs(name));
+    }
+
     /// How many members there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -84,12 +92,24 @@ impl IntoIterator for Object {
     }
 }
 
-/// Of two members with one name the later value counts.
+/// Of two members with one name the later value counts. Linear, however many there are: they may be a hostile
+/// client's.
 impl<N: Into<String>> FromIterator<(N, Json)> for Object {
     fn from_iter<I: IntoIterator<Item = (N, Json)>>(members: I) -> Self {
         let mut object = Self::new();
+        let mut places = HashMap::new();
         for (name, value) in members {
-            object.insert(name, value);
+            match places.entry(name.into()) {
+                Entry::Occupied(place) => {
+                    if let Some((_, old)) = object.0.get_mut(*place.get()) {
+                        *old = value;
+                    }
+                }
+                Entry::Vacant(place) => {
+                    object.0.push((place.key().clone(), value));
+                    place.insert(object.0.len() - 1);
+                }
+            }
         }
         object
     }
