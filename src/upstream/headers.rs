@@ -65,6 +65,17 @@ const REPLACED: [HeaderName; 11] = [
     FORWARDED_FOR,
 ];
 
+/// By these some frameworks and servers take another path or method than the request line's: what was checked would
+/// not be what is run.
+const REROUTING: [&str; 6] = [
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-forwarded-prefix",
+];
+
 /// What the gate says of itself on every request.
 #[derive(Clone, Debug)]
 pub struct Front {
@@ -88,7 +99,8 @@ pub fn outbound(
     let nominated = nominated(client);
     let mut headers = HeaderMap::with_capacity(client.len() + 8);
     for (name, value) in client {
-        let ours = name.as_str().starts_with(OURS) || REPLACED.contains(name);
+        let ours =
+            name.as_str().starts_with(OURS) || REPLACED.contains(name) || REROUTING.contains(&name.as_str());
         let token = *name == AUTHORIZATION && !front.forward_authorization;
         if !ours && !token && !foldable(name) && !HOP_BY_HOP.contains(name) && !nominated.contains(name) {
             headers.append(name, value.clone());
@@ -149,9 +161,10 @@ pub fn challenged_scope(upstream: &HeaderMap) -> Option<String> {
     Some(scope.to_owned())
 }
 
-/// Backends fold `_` and `.` into `-` (CGI variables, PHP): such a name could pass for one of the gate's own.
+/// Backends fold whatever is neither letter nor digit (CGI variables: all of them into `_`): a name with anything but
+/// `-` between its words could pass for one of the gate's own.
 fn foldable(name: &HeaderName) -> bool {
-    name.as_str().contains(['_', '.'])
+    !name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
