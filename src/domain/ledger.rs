@@ -14,5 +14,5 @@ mod settle;
 pub use admit::{Admission, Ask, AskedRound, Conflict, Downstream, Terms, abandon, admit};
 pub use claim::{Claim, ClaimId, Draft, Expect, Expects, Round, RoundId, Status};
 pub use settle::{
-    Attempt, AttemptKind, Came, Held, Resolution, ResolveFault, Settling, renew, resolve, settle,
+    Attempt, AttemptKind, Came, Held, Resolution, ResolveFault, Settling, proven, renew, resolve, settle,
 };

@@ -165,6 +165,8 @@ impl Clerk {
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
         let mut entry = self.journal.entry(read_event(&head)).await;
+        // A full queue may have kept it waiting for long.
+        self.court.still_allows(&head.verified, &operation)?;
         head.asked.mark_audited();
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
         let forwarded = inner.call(claimed).await;

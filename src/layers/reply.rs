@@ -120,32 +120,13 @@ impl Desk {
         }
         match asked.actor() {
             Some(_) if asked.is_audited() => {}
-            Some(_) => self.write_down(&row, asked).await,
+            Some(_) => {
+                let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
+                write_down(&*self.store, &row, facts, asked).await;
+            }
             None => warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor."),
         }
         render::refusal(&row, asked.envelope(), &self.resource)
-    }
-
-    async fn write_down(&self, row: &Row, asked: &Asked) {
-        let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
-        let event = AuditEvent {
-            id: event_id(),
-            facts,
-            decision: Decision::Denied,
-            reason: Some(row.reason.to_owned()),
-            result_summary: None,
-            duration_ms: i64::try_from(asked.elapsed().as_millis()).ok(),
-            executed: row.executed,
-            upstream_status: None,
-        };
-        // A refusal stands whether or not it can be written down: letting the call through would be worse.
-        if let Err(fault) = self.store.append(event).await {
-            error!(
-                reason = row.reason,
-                error = &fault as &dyn std::error::Error,
-                "A denial was not written down."
-            );
-        }
     }
 
     /// What is known of a call that was refused before it had an operation.
@@ -158,6 +139,28 @@ impl Desk {
         }
         facts.trace_id = Some(asked.trace().id.clone());
         facts
+    }
+}
+
+/// Writes a denial down.
+pub(super) async fn write_down(store: &dyn Store, row: &Row, facts: Facts, asked: &Asked) {
+    let event = AuditEvent {
+        id: event_id(),
+        facts,
+        decision: Decision::Denied,
+        reason: Some(row.reason.to_owned()),
+        result_summary: None,
+        duration_ms: i64::try_from(asked.elapsed().as_millis()).ok(),
+        executed: row.executed,
+        upstream_status: None,
+    };
+    // A refusal stands whether or not it can be written down: letting the call through would be worse.
+    if let Err(fault) = store.append(event).await {
+        error!(
+            reason = row.reason,
+            error = &fault as &dyn std::error::Error,
+            "A denial was not written down."
+        );
     }
 }
 

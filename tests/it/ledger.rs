@@ -8,7 +8,8 @@ use bytes::Bytes;
 use oncegate::domain::audit::Facts;
 use oncegate::domain::ledger::{
     Admission, Ask, AskedRound, Attempt, AttemptKind, Came, Claim, Conflict, Downstream, Expect, Expects,
-    Held, Resolution, ResolveFault, RoundId, Settling, Status, Terms, admit, renew, resolve, settle,
+    Held, Resolution, ResolveFault, Round, RoundId, Settling, Status, Terms, admit, proven, renew, resolve,
+    settle,
 };
 use oncegate::domain::time::Timestamp;
 use uuid::Uuid;
@@ -171,6 +172,8 @@ fn a_take_over_waits_for_the_earlier_attempts_timeout_and_ends_with_the_retentio
     // The re-run itself may take 300 s, and must end within 3000 s of the first attempt.
     check(Some(&row), &ask("u", "a"), secs(2700), &terms, "take over");
     check(Some(&row), &ask("u", "a"), secs(2701), &terms, "unknown");
+    let other_round = Ask { round: round("1", "aa", true), ..ask("u", "a") };
+    check(Some(&row), &other_round, secs(300), &terms, "unknown");
 }
 
 #[test]
@@ -185,6 +188,7 @@ fn a_re_run_that_says_it_did_not_run_leaves_the_outcome_unknown() {
     assert_eq!(held.claim.first_sent_at, row.first_sent_at, "the retention counts from the first attempt");
     let doubtful = Came::Completed { response: None, doubtful_in_rerun: true };
     for came in [Came::NotRun, doubtful, Came::Unknown] {
+        assert_eq!(*proven(&held.attempt.kind, &came), Came::Unknown, "the caller hears no more than that");
         assert_eq!(written(settle(Some(&held.claim), &held, &came, &terms), now).status, Status::Unknown);
     }
     assert_eq!(
@@ -199,6 +203,8 @@ fn an_input_request_is_replayed_to_its_own_round_and_continued_by_the_next() {
     assert_eq!(row.status, Status::AwaitingInput);
     check(Some(&row), &ask("u", "a"), secs(0), &TERMS, "replay");
     let with = |round| Ask { round, ..ask("u", "a") };
+    let again = Claim { round: Round { id: RoundId::from_hex("1"), ..row.round.clone() }, ..row.clone() };
+    check(Some(&again), &with(round("1", "aa", true)), secs(0), &TERMS, "replay");
     check(Some(&row), &with(round("1", "aa", true)), secs(0), &TERMS, "continue");
     check(Some(&row), &with(round("1", "aa", false)), secs(0), &TERMS, "conflict");
     check(Some(&row), &with(round("1", "bb", true)), secs(0), &TERMS, "conflict");
@@ -245,8 +251,40 @@ fn only_the_owner_settles_and_only_once() {
     for came in [completed(), Came::NotRun, Came::Unknown] {
         assert_eq!(settle(Some(&done), &held, &came, &TERMS), Settling::TooLate);
     }
+    let failed = written(settle(Some(&held.claim), &held, &Came::NotRun, &TERMS), T0);
+    let asked = written(settle(Some(&held.claim), &held, &awaiting(), &TERMS), T0);
+    for row in [failed, asked] {
+        assert_eq!(settle(Some(&row), &held, &completed(), &TERMS), Settling::TooLate);
+    }
     assert_eq!(renew(&done, &held.attempt, TERMS.lease), None);
     assert_eq!(renew(&held.claim, &other.attempt, TERMS.lease), None);
+}
+
+#[test]
+fn a_first_attempts_own_words_are_its_answer() {
+    let held = claimed(&TERMS);
+    let doubtful = Came::Completed { response: None, doubtful_in_rerun: true };
+    assert_eq!(written(settle(Some(&held.claim), &held, &doubtful, &TERMS), T0).status, Status::Completed);
+}
+
+#[test]
+fn a_writer_knows_its_own_write_and_no_other() {
+    let held = claimed(&TERMS);
+    let Settling::Write { expect, draft } = settle(Some(&held.claim), &held, &completed(), &TERMS) else {
+        panic!("a settlement is written");
+    };
+    let own = draft.at(T0.plus(secs(9)), expect);
+    assert!(draft.is_own(expect, &own));
+    let foreign = [
+        Claim { attempt_id: Uuid::new_v4(), ..own.clone() },
+        Claim { status: Status::Unknown, ..own.clone() },
+        Claim { revision: own.revision + 1, ..own.clone() },
+        // A person resolved it in between: the audit row of this attempt is not written yet.
+        Claim { response: None, ..own },
+    ];
+    for row in foreign {
+        assert!(!draft.is_own(expect, &row), "{row:?}");
+    }
 }
 
 #[test]

@@ -219,10 +219,12 @@ impl Draft {
     }
 
     /// Whether `row` is what this draft wrote over `expect`: how a writer knows its own write again when the
-    /// answer to it got lost. An attempt's id is random, and one attempt writes one status once per revision.
+    /// answer to it got lost. An attempt's id is random, and one attempt writes one status once per revision; a person
+    /// who resolves the claim writes under that id too, and has another answer, or none.
     pub fn is_own(&self, expect: Expect, row: &Claim) -> bool {
         row.attempt_id == self.attempt_id
             && row.status == self.status
+            && row.response == self.response
             && self.at(self.written_at(expect, row), expect).revision == row.revision
     }
 

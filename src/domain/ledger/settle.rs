@@ -93,7 +93,7 @@ pub enum Settling {
 /// | its own, unknown (declared dead too early) | an answer, or that it certainly did not run |
 /// | its own, settled or resolved | too late |
 pub fn settle(seen: Option<&Claim>, held: &Held, came: &Came, terms: &Terms) -> Settling {
-    let came = as_of(&held.attempt.kind, came);
+    let came = proven(&held.attempt.kind, came);
     let Some(row) = seen else {
         return Settling::Write {
             expect: Expect::Absent,
@@ -112,8 +112,9 @@ pub fn settle(seen: Option<&Claim>, held: &Held, came: &Came, terms: &Terms) -> 
     Settling::Write { expect, draft: Box::new(outcome(row, held, came, terms)) }
 }
 
-/// In a re-run, "it did not run" and the like may speak of the retry: of the first attempt they prove nothing.
-fn as_of<'a>(kind: &AttemptKind, came: &'a Came) -> &'a Came {
+/// What an attempt's end proves of its claim, stored or not. In a re-run, "it did not run" and the like may speak of
+/// the retry: of the first attempt they prove nothing.
+pub fn proven<'a>(kind: &AttemptKind, came: &'a Came) -> &'a Came {
     let proves_nothing = matches!(came, Came::NotRun | Came::Completed { doubtful_in_rerun: true, .. });
     if *kind == AttemptKind::Rerun && proves_nothing { &Came::Unknown } else { came }
 }

@@ -32,13 +32,18 @@ use crate::layers::Answer;
 use crate::layers::authorize::Mutation;
 use crate::layers::forward::Forwarded;
 use crate::layers::parse::Head;
+use crate::layers::reply;
 use crate::store::{Seen, StoreError, Swap, Write, event_id};
+use crate::wire;
 
 /// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest pause of a settlement that waits for the store.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a caller is told to wait, at most, before it asks again what came of a call that somebody else has in hand.
+const COME_BACK: Duration = Duration::from_secs(2);
 
 /// One mutation, with its caller on the line.
 pub(super) struct Exchange<S> {
@@ -101,8 +106,18 @@ where
                 self.settle(&held, end, &terms, owned.twin).await;
             }
             Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
-            Err(refusal) => self.tell(Err(refusal)),
+            Err(refusal) => self.deny(refusal).await,
         }
+    }
+
+    /// Refuses the call, after its row is committed: here, so that whoever hangs up does not stop that either.
+    async fn deny(&mut self, refusal: Refusal) {
+        if !self.head.asked.is_audited() {
+            self.head.asked.mark_audited();
+            reply::write_down(&*self.clerk.store, &wire::row(&refusal), facts(&self.head), &self.head.asked)
+                .await;
+        }
+        self.tell(Err(refusal));
     }
 
     /// Sends the call, and renews the lease until it has come to its end.

@@ -11,11 +11,14 @@ use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::json::{Json, Object};
 use crate::domain::ledger::{Came, Expects};
 use crate::domain::policy::Operation;
-use crate::domain::redact::{has_secret, mask_text, short};
+use crate::domain::redact::{has_secret, mask_text, short, text_has_secret};
 use crate::domain::refusal::Refusal;
 use crate::layers::forward::Forwarded;
 use crate::mcp::errors;
 use crate::mcp::judge::{Reply, Verdict};
+
+/// The row's reason where nobody knows what came of an attempt.
+pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
 /// The end of one attempt.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ impl End {
         Self {
             came: Came::Unknown,
             heard: Heard::Unknown,
-            reason: Some("outcome_unknown".to_owned()),
+            reason: Some(OUTCOME_UNKNOWN.to_owned()),
             executed: Executed::Maybe,
             summary: None,
             status,
@@ -147,7 +150,7 @@ impl Keeper<'_> {
             Kind::Result => redactor.mask_result(&mut value),
             Kind::Error => redactor.mask_error(&mut value),
         };
-        let secret = has_secret(&value);
+        let secret = has_secret(&value) || headers.iter().any(|(_, text)| text_has_secret(text));
         let kept = Kept { kind, status, headers, body: Bytes::from(value.to_bytes()) };
         let small = kept.body.len() <= self.limit;
         let response = (small && !secret).then(|| kept.encode());

@@ -102,6 +102,9 @@ impl World {
         {
             panic!("a completed claim must not change: {old:?} became {next:?}");
         }
+        if let Some(old) = &self.row {
+            assert!(next.revision > old.revision, "every write raises the revision");
+        }
         self.row = Some(next);
     }
 
@@ -239,7 +242,9 @@ impl World {
                     row.is_expired(self.now) && !matches!(row.status, Status::InFlight | Status::Unknown)
                 };
                 if self.row.as_ref().is_some_and(prunable) {
-                    self.row = None;
+                    // With its row the retention window is over: whoever settles now finds nothing to protect.
+                    (self.row, self.answer) = (None, None);
+                    self.runs.clear();
                 }
             }
         }

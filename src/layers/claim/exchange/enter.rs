@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use tower::Service;
 use tracing::{error, info, warn};
 
-use super::{Exchange, FIRST_PAUSE, LONGEST_PAUSE, Owned, first_seen, unavailable};
+use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, Owned, first_seen, unavailable};
 use crate::domain::answer::{Kept, Kind};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::{Json, MAX_DEPTH};
@@ -31,9 +31,6 @@ use crate::wire::envelope::Marks;
 
 /// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
 const MAX_TURNS: u32 = 16;
-
-/// What a caller that is turned away from a running call is told to wait, at most.
-const COME_BACK: Duration = Duration::from_secs(2);
 
 /// The longest pause of a caller that waits for a running call.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -201,18 +198,21 @@ where
     async fn replay(&self, seen: &Seen) -> Result<Answer, Refusal> {
         let first_seen = first_seen(seen);
         let row = seen.row.as_ref();
-        let Some(response) = row.and_then(|row| row.response.as_ref()) else {
-            return Err(Refusal::AnswerNotKept { first_seen });
+        let completed = row.is_some_and(|row| row.status == Status::Completed);
+        // A question that was not kept is no answer: nobody has carried the call out yet.
+        let not_kept = || {
+            let unknown = Refusal::OutcomeUnknown { first_seen: Some(first_seen), retry_after: None };
+            if completed { Refusal::AnswerNotKept { first_seen } } else { unknown }
         };
+        let response = row.and_then(|row| row.response.as_ref()).ok_or_else(not_kept)?;
         let kept = Kept::decode(response).map_err(|fault| {
             error!(error = &fault as &dyn Error, "A stored answer cannot be read.");
-            Refusal::AnswerNotKept { first_seen }
+            not_kept()
         })?;
         let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
         if kept.kind == Kind::Result && !takes(&self.mutation.request, self.head.era, &json) {
             return Err(Refusal::AnswerNotForClient { first_seen });
         }
-        let completed = row.is_some_and(|row| row.status == Status::Completed);
         let event = AuditEvent {
             facts: Facts { attempt_id: row.map(|row| row.attempt_id), ..self.ask.facts.clone() },
             decision: Decision::Replayed,

@@ -9,21 +9,23 @@ use tokio::time::sleep;
 use tower::Service;
 use tracing::{error, warn};
 
-use super::{Exchange, FIRST_PAUSE, LONGEST_PAUSE};
+use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE};
 use crate::domain::audit::{AuditEvent, Executed};
-use crate::domain::ledger::{self, Admission, Claim, Held, Settling, Status, Terms};
+use crate::domain::ledger::{self, Admission, Came, Claim, Held, Settling, Status, Terms};
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
 use crate::layers::claim::Claimed;
-use crate::layers::claim::keep::{End, Heard};
+use crate::layers::claim::keep::{End, Heard, OUTCOME_UNKNOWN};
 use crate::layers::forward::Forwarded;
 use crate::store::{Seen, StoreError, Swap};
 use crate::wire::envelope::Marks;
 
 /// How far one try at storing came.
 enum Stored {
-    /// It is committed: the row as it now stands, or none where the attempt came too late to change it.
-    Done(Option<Box<Seen>>),
+    /// It is committed: the row as it now stands.
+    Done(Box<Seen>),
+    /// The claim had moved on; only the attempt's own row is committed.
+    TooLate,
     /// Another row stands there.
     Moved(Option<Box<Claim>>),
 }
@@ -47,7 +49,8 @@ where
         let mut pause = FIRST_PAUSE;
         loop {
             match self.store(row.as_deref(), held, &end, terms, &event).await {
-                Ok(Stored::Done(seen)) => return self.tell_end(&end, seen.as_deref(), held, marks, terms),
+                Ok(Stored::Done(seen)) => return self.tell_end(&end, Some(&seen), held, marks, terms),
+                Ok(Stored::TooLate) => return self.tell_late(&end, held, marks),
                 Ok(Stored::Moved(other)) => row = other,
                 Err(fault) => {
                     error!(error = &fault as &dyn Error, "A settlement waits for the store.");
@@ -70,13 +73,15 @@ where
     ) -> Result<Stored, StoreError> {
         match ledger::settle(row, held, &end.came, terms) {
             Settling::Write { expect, draft } => {
-                // An attempt that is put back to unknown may have run, whatever its own end says.
-                let unknown = draft.status == Status::Unknown;
-                let executed = if unknown { Executed::Maybe } else { event.executed };
-                let event = AuditEvent { executed, ..event.clone() };
+                // A claim that is put back to unknown may have run, whatever its attempt's own end says.
+                let mut event = event.clone();
+                if draft.status == Status::Unknown {
+                    event.executed = Executed::Maybe;
+                    event.reason = Some(OUTCOME_UNKNOWN.to_owned());
+                }
                 Ok(match self.swap(expect, &draft, Some(event)).await? {
                     Swap::Applied { now } => {
-                        Stored::Done(Some(Box::new(Seen { row: Some(draft.at(now, expect)), now })))
+                        Stored::Done(Box::new(Seen { row: Some(draft.at(now, expect)), now }))
                     }
                     Swap::Mismatch { row, .. } => Stored::Moved(row),
                 })
@@ -85,7 +90,7 @@ where
                 warn!("The claim had moved on when its answer came; the answer is only written down.");
                 let reason = Some("late_answer".to_owned());
                 self.clerk.store.append(AuditEvent { reason, ..event.clone() }).await?;
-                Ok(Stored::Done(None))
+                Ok(Stored::TooLate)
             }
         }
     }
@@ -93,7 +98,7 @@ where
     /// Tells the caller how the attempt ended. Without a stored row its answer is not recorded.
     fn tell_end(&mut self, end: &End, seen: Option<&Seen>, held: &Held, marks: Marks, terms: &Terms) {
         let row = seen.and_then(|seen| seen.row.as_ref());
-        let unknown = row.is_some_and(|row| row.status == Status::Unknown);
+        let unknown = *ledger::proven(&held.attempt.kind, &end.came) == Came::Unknown;
         let verdict = match &end.heard {
             Heard::Answer(kept) if !unknown => {
                 let marks = Marks { not_recorded: row.is_none(), ..marks };
@@ -108,5 +113,19 @@ where
             }
         };
         self.tell(verdict);
+    }
+
+    /// Tells the caller of an attempt whose claim is not its own any more. That this attempt did not run says nothing
+    /// of whoever has the claim now: the same call again meets what came of it.
+    fn tell_late(&mut self, end: &End, held: &Held, marks: Marks) {
+        self.tell(match &end.heard {
+            Heard::Answer(kept) => {
+                Ok(Answer::Claimed { kept: kept.clone(), marks: Marks { not_recorded: true, ..marks } })
+            }
+            Heard::NotRun(_) | Heard::Unknown => Err(Refusal::OutcomeUnknown {
+                first_seen: Some(held.claim.created_at),
+                retry_after: Some(COME_BACK),
+            }),
+        });
     }
 }
