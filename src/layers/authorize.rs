@@ -22,7 +22,7 @@ use crate::domain::json::{Json, Object};
 use crate::domain::key::Key;
 use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
-use crate::domain::redact::Redactor;
+use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
 use crate::mcp::headers::VERSION;
 use crate::mcp::message::{Message, Request};
@@ -167,7 +167,8 @@ impl Court {
         if operation.mutation().is_some_and(Rule::forward_argument) {
             put_argument(&mut request, operation.key_argument(), key.as_str());
         }
-        let round = self.round(request.params());
+        let rounds = request.params().filter(|_| has_rounds(&request.method));
+        let round = self.round(rounds);
         let operation = Arc::clone(operation);
         Ok(AllowedWhat::Mutation(Box::new(Mutation { request, operation, key, prints, round })))
     }
@@ -270,12 +271,20 @@ fn subject_of(request: &Request, kind: Kind) -> Option<Json> {
         Kind::Tool => params.get("arguments").cloned(),
         Kind::Method => {
             let mut params = params.clone();
-            for about_the_call in ["_meta", "inputResponses", "requestState"] {
-                params.remove(about_the_call);
+            params.remove("_meta");
+            if has_rounds(&request.method) {
+                params.remove("inputResponses");
+                params.remove("requestState");
             }
             Some(Json::Object(params))
         }
     }
+}
+
+/// Whether the upstream may answer with questions, so that the same call comes again with what answers them. What
+/// `tasks/update` brings under the same name is what it is about.
+fn has_rounds(method: &str) -> bool {
+    !method.starts_with("tasks/")
 }
 
 /// The app's own tool wants the key: it gets it where its schema has it.
@@ -289,7 +298,7 @@ fn put_argument(request: &mut Request, argument: &str, key: &str) {
     }
 }
 
-/// Names come from clients: what is written down of them is bounded.
+/// Names come from clients: what is written down of them is bounded, and free of what looks like a secret.
 fn short(text: &str) -> String {
-    text.chars().take(128).collect()
+    mask_text(text).chars().take(128).collect()
 }
