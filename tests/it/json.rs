@@ -19,6 +19,20 @@ fn check_canonical(text: &str, canonical: &str) {
 }
 
 #[test]
+fn an_object_of_many_members_is_made_in_linear_time() {
+    let names = (0..200_000).map(|n| (format!("member {:06}", n % 150_000), Json::from(n)));
+    let begun = std::time::Instant::now();
+    let Json::Object(object) = Json::object(names) else { panic!("an object") };
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(object.len(), 150_000);
+    assert_eq!(
+        object.iter().next(),
+        Some(("member 000000", &Json::from(150_000))),
+        "the later value, in the first place"
+    );
+}
+
+#[test]
 fn broken_text_is_refused_where_it_breaks() {
     check("", "the text ends too early at byte 0");
     check(" ", "the text ends too early at byte 1");

@@ -11,6 +11,7 @@ mod config;
 mod fingerprint;
 mod gate;
 mod harness;
+mod hostile;
 mod house;
 mod input;
 mod json;
