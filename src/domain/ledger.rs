@@ -10,9 +10,9 @@
 mod admit;
 mod claim;
 mod settle;
+mod terms;
 
-pub use admit::{Admission, Ask, AskedRound, Conflict, Downstream, Terms, abandon, admit};
+pub use admit::{Admission, Ask, AskedRound, Conflict, abandon, admit};
 pub use claim::{Claim, ClaimId, Draft, Expect, Expects, Round, RoundId, Status};
-pub use settle::{
-    Attempt, AttemptKind, Came, Held, Resolution, ResolveFault, Settling, proven, renew, resolve, settle,
-};
+pub use settle::{Came, Held, Resolution, ResolveFault, Settling, proven, renew, resolve, settle};
+pub use terms::{Attempt, AttemptKind, Downstream, Terms};

@@ -16,6 +16,7 @@ use crate::domain::actor::Actor;
 use crate::domain::audit::Facts;
 use crate::domain::policy::Kind;
 use crate::layers::observe::Trace;
+use crate::mcp::message::{self, Era};
 use crate::wire::envelope::Envelope;
 
 /// One call's notes. Cheap to clone.
@@ -102,6 +103,14 @@ impl Asked {
 
     pub(super) fn learn_wanted(&self, kind: Kind, name: &str) {
         self.0.wanted.get_or_init(|| (kind, name.to_owned()));
+    }
+
+    /// Notes the id of what is no message, where it has one all the same.
+    pub(super) fn learn_id(&self, bytes: &[u8]) {
+        let id = message::id_in(bytes);
+        if id.is_some() {
+            self.learn_envelope(Envelope { id, era: Era::Modern, is_tool_call: false });
+        }
     }
 
     pub(super) fn learn_actor(&self, actor: Actor) {

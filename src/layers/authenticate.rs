@@ -13,8 +13,8 @@ use http::Request;
 use hyper::body::Incoming;
 use tower::Service;
 
+use super::body::{BodyFault, read_body};
 use super::observe::Observed;
-use super::parse::{self, BodyFault, read_body};
 use super::{Answer, Asked, Step};
 use crate::auth::{AuthFault, Verified, Verifier, bearer};
 use crate::domain::policy::Kind;
@@ -120,6 +120,6 @@ async fn learn_id(asked: &Asked, request: Request<Incoming>) {
             asked.learn_envelope(Envelope { id: request.id, era, is_tool_call });
         }
         Ok(Message::Notification(_) | Message::Response(_)) => {}
-        Err(_) => parse::learn_id(asked, &bytes),
+        Err(_) => asked.learn_id(&bytes),
     }
 }

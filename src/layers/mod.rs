@@ -10,6 +10,7 @@ pub mod answer;
 pub mod asked;
 pub mod authenticate;
 pub mod authorize;
+mod body;
 pub mod claim;
 pub mod forward;
 pub mod observe;

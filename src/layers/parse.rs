@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tower::Service;
 
 use super::authenticate::Authenticated;
+use super::body::{BodyFault, read_body};
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
 use crate::domain::policy::{Kind, is_housekeeping};
@@ -139,21 +138,13 @@ impl Bounds {
             Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
             Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
         };
-        let message = Message::parse(&bytes).inspect_err(|_| learn_id(&asked, &bytes))?;
+        let message = Message::parse(&bytes).inspect_err(|_| asked.learn_id(&bytes))?;
         let era = address(&asked, &message, &parts.headers)?;
         if !asked.has_room() {
             return Err(Refusal::Overloaded);
         }
         let head = Head { asked, verified, headers: parts.headers, era };
         Ok(Parsed { head, what: what(message)? })
-    }
-}
-
-/// Notes the id of what is no message.
-pub(super) fn learn_id(asked: &Asked, bytes: &[u8]) {
-    let id = message::id_in(bytes);
-    if id.is_some() {
-        asked.learn_envelope(Envelope { id, era: Era::Modern, is_tool_call: false });
     }
 }
 
@@ -224,23 +215,4 @@ fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
         return refuse("its Content-Encoding must be identity");
     }
     Ok(())
-}
-
-/// Why a body was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyFault {
-    /// It is larger than the limit.
-    TooLarge,
-    /// The client did not send it whole.
-    Cut,
-}
-
-/// The whole body, at most `limit` bytes of it in memory.
-pub(super) async fn read_body(body: Incoming, limit: u64) -> Result<Bytes, BodyFault> {
-    let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
-    match limited.collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(fault) if fault.is::<LengthLimitError>() => Err(BodyFault::TooLarge),
-        Err(_) => Err(BodyFault::Cut),
-    }
 }

@@ -8,36 +8,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::claim::{Claim, Draft, Expect, Round, RoundId, Status};
-use super::settle::{Attempt, AttemptKind};
+use super::terms::{Attempt, AttemptKind, Downstream, Terms};
 use crate::domain::audit::Facts;
 use crate::domain::time::{Timestamp, When};
-
-/// What the backend makes of a forwarded key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Downstream {
-    /// It ignores it, or nobody knows: an unknown outcome stays unknown.
-    Unsafe,
-    /// It honours it for this long after the first time it saw it.
-    Idempotent {
-        /// `downstream_retention`.
-        retention: Duration,
-    },
-}
-
-/// The policy's terms for one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// How long a settled claim is remembered.
-    pub ttl: Duration,
-    /// How long an attempt owns its claim without renewing it.
-    pub lease: Duration,
-    /// How long one attempt may take upstream, whole.
-    pub upstream_timeout: Duration,
-    /// What the backend makes of a forwarded key.
-    pub downstream: Downstream,
-    /// Whether any user of the tenant may present the key.
-    pub shared_within_tenant: bool,
-}
 
 /// The round that a call brings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

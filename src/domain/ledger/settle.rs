@@ -6,36 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use uuid::Uuid;
 
-use super::admit::Terms;
 use super::claim::{Claim, Draft, Expect, Expects, Round, Status};
+use super::terms::{Attempt, AttemptKind, Terms};
 use crate::domain::time::{Timestamp, When};
-
-/// One try at running a claimed call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// Random; the only proof of ownership.
-    pub id: Uuid,
-    /// What went before it.
-    pub kind: AttemptKind,
-}
-
-/// What went before an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttemptKind {
-    /// Nothing that may have run.
-    First,
-    /// An attempt that may have run; the backend honours the key.
-    Rerun,
-    /// A round that the upstream answered with a request for input.
-    Continuation {
-        /// That round.
-        round: Round,
-        /// That answer, as kept.
-        response: Option<Bytes>,
-    },
-}
 
 /// The owner's own view of its claim: the row as it wrote it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
