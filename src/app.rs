@@ -116,7 +116,9 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let (health_listener, listener) = (listen(health_address).await?, listen(address).await?);
     let health = health(readiness.clone());
-    let health = tokio::spawn(server::serve(health_listener, health, stop.child_token(), Duration::ZERO));
+    // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
+    let health =
+        tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
     let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), address));
     let serving = server::serve(listener, stack(parts), stop.clone(), grace);
     tokio::pin!(serving);

@@ -160,7 +160,7 @@ impl Road {
             return Forwarded::Lost { status: Some(status) };
         }
         let release = terms.on_tool_error() == OnToolError::Release;
-        match judge(status, collected.reply, release) {
+        match judge(status, collected.reply, collected.begun, release) {
             Verdict::Unknown => Forwarded::Lost { status: Some(status) },
             verdict @ (Verdict::Answered { .. } | Verdict::AwaitingInput(_) | Verdict::NotRun { .. }) => {
                 let challenged = matches!((status, &verdict), (401 | 403, Verdict::NotRun { .. }))

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use tokio::sync::Semaphore;
 use tower::Service;
@@ -117,7 +118,11 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        // No Debug of a request shows its token.
+        for (name, value) in request.headers_mut() {
+            value.set_sensitive(*name == AUTHORIZATION);
+        }
         let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let trace = Trace::of(request.headers());
         let span = info_span!("call", trace_id = %trace.id);

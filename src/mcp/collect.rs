@@ -50,8 +50,10 @@ pub struct Collected {
     pub reply: Option<Reply>,
     /// The body as it came; empty for an event stream.
     pub bytes: Bytes,
-    /// Whether the body came whole.
+    /// Whether the body came whole, or at least to the response.
     pub whole: bool,
+    /// Whether other messages came before the response: the call had begun.
+    pub begun: bool,
 }
 
 /// Reads `body` to the response with this id.
@@ -60,13 +62,13 @@ pub struct Collected {
 /// Dropping the future loses what was read.
 pub async fn collect(media: Media, body: Incoming, id: &Json) -> Collected {
     match media {
-        Media::Events => Collected { reply: from_events(body, id).await, bytes: Bytes::new(), whole: true },
+        Media::Events => from_events(body, id).await,
         Media::Json | Media::Other => {
             let Some(bytes) = whole(body).await else {
-                return Collected { reply: None, bytes: Bytes::new(), whole: false };
+                return Collected { reply: None, bytes: Bytes::new(), whole: false, begun: false };
             };
             let json = (media == Media::Json).then(|| Json::parse(&bytes, MAX_DEPTH).ok()).flatten();
-            Collected { reply: json.and_then(|json| reply_to(json, id)), bytes, whole: true }
+            Collected { reply: json.and_then(|json| reply_to(json, id)), bytes, whole: true, begun: false }
         }
     }
 }
@@ -85,16 +87,23 @@ async fn whole(mut body: Incoming) -> Option<Bytes> {
 }
 
 /// Events before the result (progress, log messages) are read and dropped; see the README's limits.
-async fn from_events(mut body: Incoming, id: &Json) -> Option<Reply> {
+async fn from_events(mut body: Incoming, id: &Json) -> Collected {
+    let mut collected = Collected { reply: None, bytes: Bytes::new(), whole: false, begun: false };
     let mut decoder = sse::Decoder::new(MAX_ANSWER_BYTES);
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.ok()?.into_data() else { continue };
-        for event in decoder.feed(&data).ok()? {
-            let json = Json::parse(event.data.as_bytes(), MAX_DEPTH).ok();
-            if let Some(reply) = json.and_then(|json| reply_to(json, id)) {
-                return Some(reply);
+        let Ok(frame) = frame else { return collected };
+        let Ok(data) = frame.into_data() else { continue };
+        let Ok(events) = decoder.feed(&data) else { return collected };
+        for event in events {
+            let Ok(json) = Json::parse(event.data.as_bytes(), MAX_DEPTH) else { continue };
+            collected.reply = reply_to(json, id);
+            if collected.reply.is_some() {
+                collected.whole = true;
+                return collected;
             }
+            collected.begun = true;
         }
     }
-    None
+    collected.whole = true;
+    collected
 }

@@ -6,6 +6,7 @@
 //! | upstream answered | verdict |
 //! |---|---|
 //! | a `result` with the call's id | answered (or asks for input) |
+//! | an `error` after other messages on its stream: the call had begun | answered |
 //! | an `error` with a code that is given before execution, whatever the status | not run |
 //! | -32602 or -32603, whatever the status: SDKs raise them from inside a tool | answered |
 //! | any other `error` with 401, 403, 404, 405, 406, 413, 415 | not run |
@@ -79,8 +80,9 @@ pub fn reply_to(json: Json, id: &Json) -> Option<Reply> {
     }
 }
 
-/// What status and reply prove. `release_tool_errors`: the operation says that an `isError` result means "not run".
-pub fn judge(status: u16, reply: Option<Reply>, release_tool_errors: bool) -> Verdict {
+/// What status and reply prove. `begun`: other messages about the call came before it. `release_tool_errors`: the
+/// operation says that an `isError` result means "not run".
+pub fn judge(status: u16, reply: Option<Reply>, begun: bool, release_tool_errors: bool) -> Verdict {
     match reply {
         Some(Reply::Result(result)) if asks_for_input(&result) => Verdict::AwaitingInput(result),
         Some(Reply::Result(result)) => {
@@ -96,7 +98,7 @@ pub fn judge(status: u16, reply: Option<Reply>, release_tool_errors: bool) -> Ve
         Some(Reply::Error(error)) => {
             let from_inside = code(&error).is_some_and(|code| FROM_INSIDE.contains(&code));
             let turned_away = TURNED_AWAY.contains(&status) && !from_inside;
-            if turned_away || is_before_execution(&error) {
+            if !begun && (turned_away || is_before_execution(&error)) {
                 let detail = error.get("message").and_then(Json::as_str).map(str::to_owned);
                 return Verdict::NotRun { detail };
             }

@@ -243,6 +243,22 @@ fn a_continued_round_meets_other_inputs_as_a_conflict_and_returns_when_it_did_no
 }
 
 #[test]
+fn an_upstream_that_sheds_load_is_asked_again_with_the_same_state() {
+    let sheds =
+        Came::AwaitingInput { response: None, expects: Expects { state: "aa".into(), inputs: false } };
+    let mut row = settled(&sheds, &TERMS);
+    let again = Ask { round: round("1", "aa", false), ..ask("u", "a") };
+    for _ in 0..3 {
+        let Admission::Run { expect, draft, attempt } = admit(Some(&row), &again, T0, &TERMS) else {
+            panic!("state alone continues");
+        };
+        let held = Held { claim: draft.at(T0, expect), attempt };
+        row = written(settle(Some(&held.claim), &held, &sheds, &TERMS), T0);
+    }
+    check(Some(&row), &ask("u", "a"), secs(0), &TERMS, "replay");
+}
+
+#[test]
 fn only_the_owner_settles_and_only_once() {
     let held = claimed(&TERMS);
     let other = Held { attempt: Attempt { id: Uuid::new_v4(), kind: AttemptKind::First }, ..held.clone() };

@@ -186,7 +186,7 @@ fn tenant_arguments_are_dropped() {
 #[track_caller]
 fn check_verdict(status: u16, body: &str, expected: &str) {
     let reply = Json::parse(body.as_bytes(), MAX_DEPTH).ok().and_then(|json| reply_to(json, &json_id()));
-    let verdict = match judge(status, reply, false) {
+    let verdict = match judge(status, reply, false, false) {
         Verdict::Answered { doubtful_in_rerun: false, .. } => "answered",
         Verdict::Answered { doubtful_in_rerun: true, .. } => "answered, doubtful in a re-run",
         Verdict::AwaitingInput(_) => "awaiting input",
@@ -240,6 +240,15 @@ fn what_an_answer_proves() {
     for status in [200, 202, 204, 302, 307, 400, 402, 408, 409, 410, 422, 500, 502, 503, 504] {
         check_verdict(status, "", "unknown");
         check_verdict(status, "<html>down</html>", "unknown");
+    }
+}
+
+#[test]
+fn an_error_after_progress_does_not_prove_that_nothing_ran() {
+    let reply = |code| reply_to(json(&error(code)), &json_id());
+    for code in [-32601, -32600] {
+        assert!(matches!(judge(200, reply(code), true, false), Verdict::Answered { .. }));
+        assert!(matches!(judge(200, reply(code), false, false), Verdict::NotRun { .. }));
     }
 }
 
