@@ -104,3 +104,27 @@ fn wrong_usage_is_another_exit_code() {
     let output = binary().args(["serve", "--no-such-flag"]).output().expect("the gate's binary");
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// The README's block of TOML that opens with this comment.
+fn readme(opens_with: &str) -> &'static str {
+    let blocks = include_str!("../../README.md").split("```");
+    let block =
+        blocks.filter_map(|block| block.strip_prefix("toml\n")).find(|block| block.starts_with(opens_with));
+    block.expect("the README shows it")
+}
+
+#[test]
+fn what_the_readme_shows_can_be_used() {
+    let policy = readme("# policies/billing.toml");
+    let (code, told) = serve(readme("# oncegate.toml"), policy);
+    let mistakes: Vec<_> = told.lines().filter(|line| line.contains("oncegate.toml")).collect();
+    assert_eq!(code, Some(78), "{told}");
+    assert!(
+        mistakes.len() == 1 && mistakes[0].contains("/run/secrets/oncegate"),
+        "only the secret is missing: {told}"
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("billing.toml"), policy).expect("the policy");
+    let checked = binary().args(["policy", "check"]).arg(folder.path()).output().expect("the gate's binary");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}

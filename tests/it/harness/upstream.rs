@@ -45,6 +45,7 @@ impl Received {
 struct State {
     received: Vec<Received>,
     answers: HashMap<String, VecDeque<Answer>>,
+    connections: usize,
 }
 
 struct Shared {
@@ -127,6 +128,11 @@ impl Upstream {
         self.received().into_iter().filter(of_key).collect()
     }
 
+    /// How many connections were made to it.
+    pub(crate) fn connections(&self) -> usize {
+        self.state(|state| state.connections)
+    }
+
     /// Waits until a tool was called so many times.
     pub(crate) async fn called(&self, tool: &str, times: usize) -> Vec<Received> {
         let mut count = self.shared.count.subscribe();
@@ -151,6 +157,7 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Sha
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         let shared = shared.clone();
+        shared.state.lock().expect("the record").connections += 1;
         let tls = tls.clone();
         connections.spawn(async move {
             socket.set_nodelay(true).expect("a TCP socket");

@@ -1,0 +1,88 @@
+//! Connections, inwards and outwards: HTTP/2, keep-alive, and what the upstream closes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use crate::harness::answer::{Answer, Step};
+use crate::harness::client::Era;
+use crate::harness::gate::Gate;
+use crate::harness::in_time;
+use crate::harness::setup::{Home, Setup, token};
+use crate::harness::upstream::Upstream;
+
+#[tokio::test]
+async fn http_2_with_prior_knowledge_carries_calls_side_by_side() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
+    let socket = TcpStream::connect(gate.address()).await.expect("the gate listens");
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket));
+    let (mut sender, connection) = handshake.await.expect("HTTP/2");
+    let carried = tokio::spawn(connection);
+    let barrier = upstream.hold("refund_order");
+    let mut send = |id: u32, tool: &str| {
+        let arguments = json!({ "order_id": "o", "idempotency_key": "k1" });
+        let params = json!({ "name": tool, "arguments": arguments });
+        let body = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        let request = Request::post(format!("http://{}/mcp", gate.address()))
+            .header("content-type", "application/json")
+            .header("authorization", format!("Bearer {}", token()))
+            .body(Full::new(Bytes::from(body.to_string())))
+            .expect("a request");
+        sender.send_request(request)
+    };
+    let (held, quick) = (send(1, "refund_order"), send(2, "get_invoice"));
+    let json = async |response| -> Value {
+        let response: http::Response<hyper::body::Incoming> = response;
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        serde_json::from_slice(&body).expect("JSON")
+    };
+    let quick = in_time("the read beside the held call", quick).await.expect("an answer");
+    assert_eq!(json(quick).await["id"], 2);
+    barrier.release();
+    let held = in_time("the held call", held).await.expect("an answer");
+    assert_eq!(json(held).await["result"]["structuredContent"], json!({ "held": true }));
+    drop(sender);
+    carried.await.expect("the connection's task").expect("it ends well");
+}
+
+#[tokio::test]
+async fn a_connection_that_the_upstream_closed_is_not_used_again() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    // Nothing in the answer says that the connection will end.
+    let steps = vec![Step::Send((head + body).into()), Step::Close];
+    upstream.script("refund_order", [Answer::raw(steps)]);
+    for n in 0..20 {
+        let reply =
+            gate.client(Era::Legacy).tool("refund_order", &json!({})).key(&format!("k{n}")).send().await;
+        assert_eq!(reply.met(), "first", "call {n}");
+    }
+    assert_eq!(upstream.calls("refund_order").len(), 20);
+}
+
+#[tokio::test]
+async fn a_mutation_goes_out_on_a_connection_that_was_idle_for_a_moment_only() {
+    let upstream = Upstream::start().await;
+    let setup = Setup::new(Home::Sqlite, &upstream.url()).set("upstream.max_idle", "100ms");
+    let gate = Gate::start(setup).await;
+    let call = async |key: &str| {
+        let reply = gate.client(Era::Legacy).tool("refund_order", &json!({})).key(key).send().await;
+        assert_eq!(reply.met(), "first");
+    };
+    call("k1").await;
+    // Longer than max_idle: what is tested is that this time counts.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    call("k2").await;
+    assert_eq!(upstream.connections(), 2, "the idle connection was not used");
+}
