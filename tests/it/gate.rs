@@ -172,6 +172,29 @@ async fn after_kill_9_an_idempotent_downstream_hears_the_same_key_again_once_the
 }
 
 #[tokio::test]
+async fn where_the_policy_says_wait_a_retry_waits_for_the_first_answer() {
+    on_every_store(async |home| {
+        let upstream = Upstream::start().await;
+        let waits = "lease = \"60s\"\nin_flight = \"wait\"\nwait_up_to = \"10s\"";
+        let setup = Setup::new(home, &upstream.url()).policy("lease = \"60s\"", waits);
+        let one = Gate::start(setup).await;
+        let hold = upstream.hold("refund_order");
+        let first = refund(&one.client(Era::Modern), "k1").open().await;
+        upstream.called("refund_order", 1).await;
+        let retry = refund(&one.client(Era::Modern), "k1").id(2).open().await;
+        // Whether it waits cannot be seen from outside until it has its answer: it must not have one before.
+        let early = tokio::time::timeout(Duration::from_millis(300), retry.peek()).await;
+        assert!(early.is_err(), "the retry was answered while the first call ran");
+        hold.release();
+        assert_eq!(first.reply().await.met(), "first");
+        let reply = retry.reply().await;
+        assert_eq!((reply.met(), &reply.json()["id"]), ("replay".to_owned(), &json!(2)));
+        assert_eq!(upstream.calls("refund_order").len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_claim_is_the_tenants_and_the_operations() {
     on_every_store(async |home| {
         let upstream = Upstream::start().await;

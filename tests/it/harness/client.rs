@@ -214,6 +214,11 @@ impl Open {
         Some(Reply { http: message })
     }
 
+    /// Returns once an answer begins.
+    pub(crate) async fn peek(&self) {
+        self.socket.readable().await.expect("the connection stands");
+    }
+
     /// The client goes, with a reset rather than a farewell.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().expect("a TCP socket");
