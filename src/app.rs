@@ -72,8 +72,10 @@ pub enum AppFault {
     #[error("the store cannot be opened")]
     Store(#[source] StoreError),
     /// A listener.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {address}, which is {setting}")]
     Listen {
+        /// The setting that says so.
+        setting: &'static str,
         /// Where.
         address: SocketAddr,
         /// Why.
@@ -114,7 +116,8 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
 
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let (health_listener, listener) = (listen(health_address).await?, listen(address).await?);
+    let (health_listener, listener) =
+        (listen("health_listen", health_address).await?, listen("listen", address).await?);
     let health = health(readiness.clone());
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
     let health =
@@ -204,8 +207,8 @@ fn parts(
     })
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, AppFault> {
-    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { address, source })
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {
+    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { setting, address, source })
 }
 
 /// The road to the upstream.

@@ -128,7 +128,8 @@ async fn addresses(options: &Options) -> Fallible<[SocketAddr; 3]> {
         let wanted = if options.oneshot { SocketAddr::new(wanted.ip(), 0) } else { wanted };
         let listener = TcpListener::bind(wanted).await.map_err(|fault| {
             format!(
-                "{wanted} cannot be had ({fault}); stop what listens there, or choose with --{name} HOST:PORT"
+                "{wanted} cannot be had ({fault}); stop what listens there, or choose another address: \
+                 target/debug/examples/demo --{name} HOST:PORT"
             )
         })?;
         held.push(listener);

@@ -75,15 +75,15 @@ It stays up until Ctrl-C; the gate's files and its log are in {folder}. In anoth
 
 TOKEN=$({oncegate} token --config {config} --tenant acme --user you --scope 'billing:read billing:refund')
 
-curl -s http://{gate}/mcp -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+curl -s -w '\n' http://{gate}/mcp -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
   -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' \
   -H 'Mcp-Method: tools/call' -H 'Mcp-Name: refund_order' -d '{{"jsonrpc":"2.0","id":1,"method":"tools/call",
   "params":{{"name":"refund_order","arguments":{{"order_id":"ord_9f2","amount_cents":500,"idempotency_key":"mine-1"}},
   "_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}'
 
-Send it again: the answer is the first one, marked as a replay. Change the amount: it is refused. Then look:
+# Send it again: the answer is the first one, marked as a replay. Change the amount: it is refused. Then look:
 
-curl -s http://{billing}/effects
+curl -s -w '\n' http://{billing}/effects
 {oncegate} claims list --config {config}
 {oncegate} audit --config {config} --user you
 "#

@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::flags::ConfigFlags;
 use super::raw::RawConfig;
-use super::settings::{PREFIX, Setting};
+use super::settings::{PREFIX, SETTINGS, Setting};
 use crate::domain::mistake::{Mistake, Mistakes, Place, position};
 
 /// The file that is read where nobody names one.
@@ -126,7 +126,15 @@ impl Sources {
         let read = RawConfig::deserialize(Deserializer::from(toml::Spanned::new(0..0, whole)));
         read.map_err(|error| {
             let place = error.span().map_or(Place::Settings, |span| self.place(&span));
-            Mistake::of_toml(place, &error).into()
+            let meant = match &place {
+                Place::Variable(name) => meant_variable(name),
+                Place::File { .. } | Place::Flag(_) | Place::Settings => None,
+            };
+            let mistake = Mistake::of_toml(place, &error);
+            match meant {
+                Some(meant) => mistake.with_help(format!("did you mean {meant}?")).into(),
+                None => mistake.into(),
+            }
         })
     }
 
@@ -192,6 +200,12 @@ fn variables(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Res
     Mistakes::none_in(mistakes)?;
     lines.sort_by(|one, other| one.place.cmp(&other.place));
     Ok(lines)
+}
+
+/// The variable that a name is, but for how many underscores stand where: `ONCEGATE_STORE_URL`.
+fn meant_variable(name: &str) -> Option<String> {
+    let plain = |text: &str| text.replace('_', "");
+    SETTINGS.iter().map(Setting::variable).find(|known| known != name && plain(known) == plain(name))
 }
 
 fn flag_lines(flags: &ConfigFlags) -> Vec<Line> {

@@ -46,7 +46,7 @@ pub const SETTINGS: [Setting; 35] = [
         "32 bytes or more, the same in every pod; the first signs, others are accepted",
     ),
     one("listen", "listen", "ADDRESS", "Where calls come in [0.0.0.0:8080]"),
-    one("health_listen", "health-listen", "ADDRESS", "Where /livez, /readyz and /metrics are [0.0.0.0:8081]"),
+    one("health_listen", "health-listen", "ADDRESS", "Where /livez and /readyz are [0.0.0.0:8081]"),
     one("public_url", "public-url", "URL", "The MCP endpoint as clients dial it"),
     one("upstream.url", "upstream-url", "URL", "The app: scheme, host and port"),
     one("upstream.mcp_path", "upstream-mcp-path", "PATH", "The path of its MCP endpoint [/mcp]"),

@@ -42,7 +42,7 @@ pub enum ActorFault {
         part: &'static str,
     },
     /// A scope holds a blank, so that joined with others it would read as two.
-    #[error("a scope is empty or has a blank inside")]
+    #[error("a scope is empty, or has a blank or another character that no scope has")]
     BadScope,
 }
 

@@ -40,7 +40,7 @@ async fn a_wrong_command_line_ends_with_2() {
         &house,
         &["token", "--tenant", "a", "--user", "u", "--scope", "a\"b"],
         2,
-        "a scope is empty or has",
+        "a scope is empty, or has",
     );
     check(&house, &["token", "--tenant", " a", "--user", "u"], 2, "the tenant has control characters");
     check(&house, &["claims", "show"], 2, "<KEY|--key <KEY>>");

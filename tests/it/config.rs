@@ -171,14 +171,13 @@ fn an_unknown_key_is_refused_wherever_it_stands() {
         &Sources::new().file("[upstream]\n", "[upstream]\ntimout = \"5s\"\n"),
         "oncegate.toml:6:1: unknown key \"timout\"; did you mean \"timeout\"?",
     );
-    check(
-        &Sources::new().variable("ONCEGATE_STORE__ULR", "x"),
-        "ONCEGATE_STORE__ULR: unknown key \"ulr\"; did you mean \"url\"?",
-    );
-    check(
-        &Sources::new().variable("ONCEGATE_STOER__URL", "x"),
-        "ONCEGATE_STOER__URL: unknown key \"stoer\"; did you mean \"store\"?",
-    );
+    for (name, told) in [
+        ("ONCEGATE_STORE__ULR", "\"ulr\"; did you mean \"url\"?"),
+        ("ONCEGATE_STOER__URL", "\"stoer\"; did you mean \"store\"?"),
+        ("ONCEGATE_STORE_URL", "\"store_url\"; did you mean ONCEGATE_STORE__URL?"),
+    ] {
+        check(&Sources::new().variable(name, "x"), &format!("{name}: unknown key {told}"));
+    }
 }
 
 #[test]
