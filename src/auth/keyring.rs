@@ -194,10 +194,11 @@ impl Keyring {
                 false
             }
             Err(fault) => {
-                warn!(
-                    error = &fault as &dyn std::error::Error,
-                    "The keys could not be read; the last good ones stay."
-                );
+                let so = match current {
+                    Some(_) => "the last good ones stay",
+                    None => "until they are, no token can be checked",
+                };
+                warn!(error = &fault as &dyn std::error::Error, "The keys could not be read; {so}.");
                 true
             }
         }
