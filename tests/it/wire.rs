@@ -197,8 +197,16 @@ async fn an_answer_that_was_not_kept() {
             let kept = Looks { seen_before: true, ..looks("answer_not_kept", "yes", "no") };
             check(&gate, era, &refund(&gate.client(era), &key).send().await, &kept).await;
         }
+        let key = format!("header-{era:?}");
+        let secret =
+            Answer::http(200, "application/json", r#"{"jsonrpc":"2.0","id":"a-7","result":{"content":[]}}"#)
+                .with_header("Location", "/refunds/1?key=sk_live_abcdefghijklmnop");
+        upstream.script("refund_order", [secret]);
+        assert_eq!(refund(&gate.client(era), &key).send().await.met(), "first");
+        let kept = Looks { seen_before: true, ..looks("answer_not_kept", "yes", "no") };
+        check(&gate, era, &refund(&gate.client(era), &key).send().await, &kept).await;
     }
-    assert_eq!(upstream.calls("refund_order").len(), 4);
+    assert_eq!(upstream.calls("refund_order").len(), 6);
 }
 
 #[tokio::test]
