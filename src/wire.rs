@@ -150,14 +150,14 @@ pub fn row(refusal: &Refusal) -> Row {
                 format!("Only {allow} is served here."),
             )
         },
-        Refusal::KeyRequired { argument } => of(
+        Refusal::KeyRequired { place } => of(
             "idempotency_key_required",
             "missing_idempotency_key",
             Told { code: 40_000 },
             (No, NewKey),
             format!(
                 "This call changes something, so it needs an idempotency key; nothing was run. Put a new unique \
-                 value (1 to 128 printable ASCII characters) into the argument {argument}, and use that same value \
+                 value (1 to 128 printable ASCII characters) into {place}, and use that same value \
                  whenever you retry this same action."
             ),
         ),

@@ -80,8 +80,8 @@ pub enum Refusal {
     },
     /// A mutation without a key.
     KeyRequired {
-        /// The argument that carries it.
-        argument: String,
+        /// Where it belongs, in words.
+        place: String,
     },
     /// The key is not 1 to 128 printable ASCII characters.
     KeyInvalid {

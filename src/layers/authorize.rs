@@ -16,7 +16,7 @@ use super::parse::{Head, Parsed, What};
 use super::{Answer, Step};
 use crate::auth::{Verified, Verifier};
 use crate::domain::audit::Facts;
-use crate::domain::call::{drop_tenant, take_key};
+use crate::domain::call::{META_KEY, drop_tenant, take_key};
 use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
 use crate::domain::json::{Json, Object};
 use crate::domain::key::Key;
@@ -24,7 +24,7 @@ use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
 use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
-use crate::mcp::headers::VERSION;
+use crate::mcp::headers::{self, VERSION};
 use crate::mcp::message::{Message, Request};
 use crate::upstream::headers::IDEMPOTENCY_KEY;
 
@@ -127,24 +127,27 @@ where
 
 impl Court {
     fn allow(&self, parsed: Parsed) -> Result<Allowed, Refusal> {
-        let (head, what) = parsed.into_parts();
+        let (mut head, what) = parsed.into_parts();
         let policy = self.policy.load_full();
         let what = match what {
             What::Passage(message) => AllowedWhat::Passage { message, policy },
-            What::Call { request, kind, name } => self.allow_call(&head, &policy, request, kind, &name)?,
+            What::Call { request, kind, name } => {
+                self.allow_call(&mut head, &policy, request, kind, &name)?
+            }
         };
         Ok(Allowed { head, what })
     }
 
     fn allow_call(
         &self,
-        head: &Head,
+        head: &mut Head,
         policy: &Policy,
         mut request: Request,
         kind: Kind,
         name: &str,
     ) -> Result<AllowedWhat, Refusal> {
         let rule = policy.named(kind, name).cloned();
+        let mirrored = take_mirrors(head, &request, kind, rule.as_deref());
         let taken = take(&mut request, &head.headers, kind, rule.as_deref());
         let arguments = subject_of(&request, kind);
         let prints = self.fingerprinter.of(arguments.as_ref());
@@ -159,11 +162,11 @@ impl Court {
             rule.as_deref(),
         ));
         let operation = policy.decide(head.verified.actor(), kind, name)?;
+        mirrored?;
         if operation.effect() != Effect::Mutation {
             return Ok(AllowedWhat::Read { request, operation: Arc::clone(operation) });
         }
-        let key =
-            taken?.ok_or_else(|| Refusal::KeyRequired { argument: operation.key_argument().to_owned() })?;
+        let key = taken?.ok_or_else(|| Refusal::KeyRequired { place: place_of_key(operation) })?;
         if operation.mutation().is_some_and(Rule::forward_argument) {
             put_argument(&mut request, operation.key_argument(), key.as_str());
         }
@@ -231,6 +234,30 @@ impl Court {
         let policy = self.policy.load();
         policy.decide(verified.actor(), operation.kind(), operation.name())?;
         Ok(())
+    }
+}
+
+/// Takes the headers out that mirror what [`take`] takes out of a tool's arguments.
+fn take_mirrors(
+    head: &mut Head,
+    request: &Request,
+    kind: Kind,
+    rule: Option<&Operation>,
+) -> Result<(), Refusal> {
+    let Some(rule) = rule.filter(|_| kind == Kind::Tool) else { return Ok(()) };
+    let mut taken: Vec<&str> = rule.tenant_arguments().iter().map(String::as_str).collect();
+    if !rule.mutation().is_some_and(Rule::forward_argument) {
+        taken.push(rule.key_argument());
+    }
+    let arguments = request.params().and_then(|params| params.get("arguments")).and_then(Json::as_object);
+    headers::take_mirrors(&mut head.headers, head.era, &taken, arguments)
+}
+
+/// Where a client that sent no key is told to put it.
+fn place_of_key(operation: &Operation) -> String {
+    match operation.kind() {
+        Kind::Tool => format!("the argument {}", operation.key_argument()),
+        Kind::Method => format!("params._meta[\"{META_KEY}\"]"),
     }
 }
 

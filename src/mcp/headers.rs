@@ -1,7 +1,8 @@
 //! The request headers that mirror the body, held against it.
 //!
 //! Promises: in the modern era a request whose `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` is missing, repeated
-//! or says something else than its body is refused; in the legacy era the body alone counts.
+//! or says something else than its body is refused, and so is a header that mirrors an argument which the gate takes out
+//! and says something else; in the legacy era the body alone counts.
 //!
 //! Absent on purpose: any decision taken from a header. They can only make a request fail.
 
@@ -10,12 +11,15 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName};
 
 use super::message::{Era, FIRST_MODERN, Request};
+use crate::domain::json::{Json, Object};
 use crate::domain::refusal::Refusal;
 
 /// `MCP-Protocol-Version`.
 pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// Before the name of a header that mirrors one argument of a tool.
+const ARGUMENT: &str = "mcp-param-";
 
 /// The era that a message belongs to, once its headers were seen to agree with it.
 ///
@@ -36,7 +40,7 @@ pub fn agree(request: &Request, headers: &HeaderMap) -> Result<Era, Refusal> {
     }
     same(&VERSION, in_header.as_deref(), in_body)?;
     same(&METHOD, one(headers, &METHOD)?.as_deref(), Some(&request.method))?;
-    let name = one(headers, &NAME)?.map(|text| decoded(&text)).transpose()?;
+    let name = one(headers, &NAME)?.map(|text| decoded(&NAME, &text)).transpose()?;
     if name.is_some() || request.subject().is_some() {
         same(&NAME, name.as_deref(), request.subject())?;
     }
@@ -65,13 +69,57 @@ fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal
     Ok(Some(text.trim().to_owned()))
 }
 
+/// Takes out the headers that mirror arguments which do not go on to the app: it would miss what they mirror, or
+/// believe them. In the modern era each must have said what its argument says, and what was not said in the body may
+/// not be said in a header.
+///
+/// The header's name is the tool's choice; usually it is the argument's own, so case, `-` and `_` do not count.
+pub fn take_mirrors(
+    headers: &mut HeaderMap,
+    era: Era,
+    taken: &[&str],
+    arguments: Option<&Object>,
+) -> Result<(), Refusal> {
+    let names: Vec<HeaderName> = headers.keys().cloned().collect();
+    let mut agreed = Ok(());
+    for name in names {
+        let Some(mirrored) = name.as_str().strip_prefix(ARGUMENT).map(folded) else { continue };
+        let Some(argument) = taken.iter().find(|argument| folded(argument) == mirrored) else { continue };
+        if era == Era::Modern && agreed.is_ok() {
+            let value = arguments.and_then(|arguments| arguments.get(argument)).and_then(text_of);
+            agreed = one(headers, &name)
+                .and_then(|text| text.map(|text| decoded(&name, &text)).transpose())
+                .and_then(|text| same(&name, text.as_deref(), value.as_deref()));
+        }
+        headers.remove(&name);
+    }
+    agreed
+}
+
+fn folded(name: &str) -> String {
+    name.chars()
+        .filter(|letter| !matches!(letter, '-' | '_'))
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect()
+}
+
+/// An argument as a header says it.
+fn text_of(argument: &Json) -> Option<String> {
+    match argument {
+        Json::String(text) => Some(text.trim().to_owned()),
+        Json::Number(number) => Some(number.as_str().to_owned()),
+        Json::Bool(flag) => Some(flag.to_string()),
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
 /// `=?base64?…?=` decoded; anything else as it is.
-fn decoded(text: &str) -> Result<String, Refusal> {
+fn decoded(header: &HeaderName, text: &str) -> Result<String, Refusal> {
     let Some(inner) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
         return Ok(text.to_owned());
     };
-    let bytes = STANDARD.decode(inner).map_err(|_| mismatch(&NAME, "the header's base64 form is broken"))?;
-    String::from_utf8(bytes).map_err(|_| mismatch(&NAME, "the header's base64 form is not UTF-8"))
+    let bytes = STANDARD.decode(inner).map_err(|_| mismatch(header, "the header's base64 form is broken"))?;
+    String::from_utf8(bytes).map_err(|_| mismatch(header, "the header's base64 form is not UTF-8"))
 }
 
 fn mismatch(header: &HeaderName, detail: &str) -> Refusal {

@@ -10,7 +10,7 @@
 use crate::domain::actor::Actor;
 use crate::domain::json::{Json, Object};
 use crate::domain::key::MAX_KEY_BYTES;
-use crate::domain::policy::{Kind, Operation, Policy};
+use crate::domain::policy::{Kind, Mutation, Operation, Policy};
 
 /// What a model reads about the key.
 const KEY_DESCRIPTION: &str = "Identifies one intended action, so that it runs only once. \
@@ -44,6 +44,9 @@ fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
         hide_tenant(schema, operation);
         if is_mutation {
             ask_for_key(schema, operation.key_argument());
+            if !operation.mutation().is_some_and(Mutation::forward_argument) {
+                unmirror(schema, operation.key_argument());
+            }
         }
     }
     Some(tool)
@@ -92,6 +95,13 @@ fn ask_for_key(schema: &mut Object, argument: &str) {
             schema.insert("required", vec![Json::from(argument)]);
         }
     }
+}
+
+/// A client need not mirror into a header what the gate takes out of the body: the app would miss what is mirrored.
+fn unmirror(schema: &mut Object, argument: &str) {
+    let properties = schema.get_mut("properties").and_then(Json::as_object_mut);
+    let own = properties.and_then(|properties| properties.get_mut(argument)).and_then(Json::as_object_mut);
+    own.map(|own| own.remove("x-mcp-header"));
 }
 
 fn key_property() -> Json {

@@ -103,6 +103,9 @@ async fn headers_that_disagree_with_the_body() {
     ] {
         check(&gate, name, ask, 400, -32020).await;
     }
+    let tenant = ask.clone().with(|body| body["params"]["arguments"]["tenant_id"] = json!("acme"));
+    let disagrees = tenant.clone().header("Mcp-Param-Tenant-Id", "globex");
+    check(&gate, "another tenant than the argument", disagrees, 400, -32020).await;
     assert!(upstream.received().is_empty());
     let encoded = with("Mcp-Name", "=?base64?cmVmdW5kX29yZGVy?=");
     assert_eq!(encoded.send().await.met(), "first", "an encoded name that agrees is fine");

@@ -125,6 +125,11 @@ fn a_key_property_of_the_apps_own_stays_and_becomes_required() {
         r#"{"properties":{"request_key":true},"required":["request_key"]}"#,
         r#"{"properties":{"request_key":true},"required":["request_key"]}"#,
     );
+    check_schema(
+        "refund_order",
+        r#"{"properties":{"request_key":{"x-mcp-header":"Request-Key"},"a":{"x-mcp-header":"A"}}}"#,
+        r#"{"properties":{"request_key":{},"a":{"x-mcp-header":"A"}},"required":["request_key"]}"#,
+    );
 }
 
 #[test]

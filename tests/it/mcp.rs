@@ -6,7 +6,7 @@ use oncegate::domain::json::{Json, MAX_DEPTH, Object};
 use oncegate::domain::key::Key;
 use oncegate::domain::refusal::Refusal;
 use oncegate::mcp::errors::code_of;
-use oncegate::mcp::headers::agree;
+use oncegate::mcp::headers::{agree, take_mirrors};
 use oncegate::mcp::judge::{Verdict, judge, reply_to};
 use oncegate::mcp::message::{Era, Message, Request};
 use oncegate::mcp::takes::takes;
@@ -117,6 +117,42 @@ fn in_the_legacy_era_the_body_alone_counts() {
     );
 }
 
+/// What becomes of these headers where `tenant_id` and the key are taken out of the arguments.
+#[track_caller]
+fn check_mirrors(era: Era, headers: &[(&str, &str)], remain: Result<&[&str], &str>) {
+    let arguments = object(r#"{"tenant_id":"acme","idempotency_key":"k","tenant":7}"#);
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+    }
+    let met = take_mirrors(&mut map, era, &["tenant_id", "idempotency_key", "account"], Some(&arguments));
+    let met = met.map_err(|refusal| {
+        let Refusal::HeaderMismatch { header, .. } = refusal else { panic!("{refusal:?} is no mismatch") };
+        header
+    });
+    let names: Vec<_> = map.keys().map(HeaderName::as_str).collect();
+    assert_eq!(met.as_ref().map(|()| names.as_slice()).map_err(String::as_str), remain, "{headers:?}");
+}
+
+#[test]
+fn a_header_that_mirrors_what_is_taken_out_agrees_and_goes_too() {
+    let other = ("mcp-param-order", "o");
+    for header in [
+        ("mcp-param-tenant_id", "acme"),
+        ("Mcp-Param-TenantId", "acme"),
+        ("Mcp-Param-Tenant-Id", "=?base64?YWNtZQ==?="),
+        ("Mcp-Param-Idempotency-Key", "k"),
+    ] {
+        check_mirrors(Era::Modern, &[header, other], Ok(&["mcp-param-order"]));
+        check_mirrors(Era::Legacy, &[(header.0, "globex"), other], Ok(&["mcp-param-order"]));
+        let name = header.0.to_ascii_lowercase();
+        check_mirrors(Era::Modern, &[(header.0, "globex")], Err(&name));
+        check_mirrors(Era::Modern, &[header, header], Err(&name));
+    }
+    check_mirrors(Era::Modern, &[("Mcp-Param-Account", "acme")], Err("mcp-param-account"));
+    check_mirrors(Era::Modern, &[("Mcp-Param-Tenant", "8")], Ok(&["mcp-param-tenant"]));
+}
+
 #[track_caller]
 fn check_key(params: &str, headers: &[&str], expected: Result<Option<&str>, &str>) -> Object {
     let mut params = object(params);
@@ -162,6 +198,16 @@ fn keys_that_are_no_keys_are_invalid() {
     }
     let longest = "x".repeat(128);
     check_key(&format!(r#"{{"arguments":{{"idempotency_key":"{longest}"}}}}"#), &[], Ok(Some(&longest)));
+}
+
+#[test]
+fn a_key_is_taken_out_of_every_place_even_where_one_holds_none() {
+    let rest = check_key(
+        r#"{"arguments":{"idempotency_key":7},"_meta":{"idempotencyKey":"k"},"idempotencyKey":"k"}"#,
+        &[],
+        Err("idempotency_key_invalid"),
+    );
+    assert_eq!(Json::Object(rest), json(r#"{"arguments":{},"_meta":{}}"#));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::DeniedByPolicy,
         Refusal::NoSuchEndpoint,
         Refusal::MethodNotAllowed { allow: "POST" },
-        Refusal::KeyRequired { argument: detail() },
+        Refusal::KeyRequired { place: detail() },
         Refusal::KeyInvalid { detail: detail() },
         Refusal::KeyAmbiguous { detail: detail() },
         Refusal::PayloadMismatch { first_seen },
