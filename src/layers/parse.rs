@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, Entry, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
 use tower::Service;
 
@@ -143,7 +143,8 @@ impl Bounds {
         if !asked.has_room() {
             return Err(Refusal::Overloaded);
         }
-        let head = Head { asked, verified, headers: parts.headers, era };
+        let headers = with_host(parts.headers, &parts.uri);
+        let head = Head { asked, verified, headers, era };
         Ok(Parsed { head, what: what(message)? })
     }
 }
@@ -199,6 +200,15 @@ fn short(method: &str) -> String {
     method.chars().filter(|letter| !letter.is_control()).take(64).collect()
 }
 
+/// The headers with the host that the client asked for: HTTP/2 carries it in the target alone.
+fn with_host(mut headers: HeaderMap, target: &Uri) -> HeaderMap {
+    let host = target.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
+    if let (Entry::Vacant(vacant), Some(host)) = (headers.entry(HOST), host) {
+        vacant.insert(host);
+    }
+    headers
+}
+
 fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     let refuse = |detail: &str| Err(Refusal::UnsupportedMedia { detail: detail.to_owned() });
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -210,7 +220,7 @@ fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     if charset.contains("charset") && !charset.contains("utf-8") && !charset.contains("utf8") {
         return refuse("it must be UTF-8");
     }
-    let plain = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
         return refuse("its Content-Encoding must be identity");
     }

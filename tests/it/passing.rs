@@ -1,5 +1,8 @@
 //! What passes through, and what changes on the way: headers, replays, `tools/list`, housekeeping.
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 
 use crate::harness::answer::Answer;
@@ -54,6 +57,73 @@ async fn the_actor_comes_from_the_token_and_from_nowhere_else() {
     assert!(trace.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{trace}");
     assert_eq!(calls[0].json["params"]["arguments"], json!({ "order_id": "o" }), "the tenant is no argument");
     assert_eq!(calls[0].http.header("mcp-name"), Some("refund_order"));
+}
+
+#[tokio::test]
+async fn the_app_learns_who_called_and_by_which_name() {
+    let (upstream, gate) = started(Home::Sqlite).await;
+    let ask = gate
+        .client(Era::Modern)
+        .tool("get_invoice", &json!({ "order_id": "o" }))
+        .without("Host")
+        .header("Host", "shop.example.org:8443")
+        .header("X-Forwarded-For", "203.0.113.7")
+        .header("X-Forwarded-Host", "evil.example.org")
+        .header("X-Forwarded-Proto", "gopher")
+        .header("Forwarded", "for=203.0.113.8")
+        .header("tracestate", "vendor=1")
+        .header("Cookie", "session=1");
+    assert_eq!(ask.send().await.met(), "first");
+    let calls = upstream.calls("get_invoice");
+    for (name, value) in [
+        ("host", Some("shop.example.org:8443")),
+        ("x-forwarded-host", Some("api.example.com")),
+        ("x-forwarded-proto", Some("https")),
+        ("x-forwarded-for", Some("203.0.113.7, 127.0.0.1")),
+        ("forwarded", None),
+        ("tracestate", Some("vendor=1")),
+        ("cookie", None),
+    ] {
+        assert_eq!(calls[0].http.header(name), value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn http_2_reaches_the_same_gate() {
+    let (upstream, gate) = started(Home::Sqlite).await;
+    let ask = gate.client(Era::Modern).tool("refund_order", &json!({ "order_id": "o" })).key("k1");
+    let socket = tokio::net::TcpStream::connect(gate.address()).await.expect("the gate listens");
+    let (mut client, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket))
+            .await
+            .expect("it speaks HTTP/2 to who knows that it does");
+    let connection = tokio::spawn(connection);
+    for replayed in [None, Some("true")] {
+        let mut request = http::Request::post("http://shop.example.org:8443/mcp");
+        for (name, value) in ask.headers().iter().filter(|(name, _)| name != "Host") {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(ask.text()))).expect("a request");
+        let response = client.send_request(request).await.expect("an answer");
+        let mark = response.headers().get("idempotent-replayed").map(|mark| mark.to_str().expect("a word"));
+        assert_eq!((response.status().as_u16(), mark), (200, replayed));
+    }
+    drop(client);
+    connection.await.expect("the connection's task").expect("it ends well");
+    let calls = upstream.calls("refund_order");
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].http.header("host"), Some("shop.example.org:8443"), "as over HTTP/1.1");
+}
+
+#[tokio::test]
+async fn numbers_reach_the_app_as_they_were_written() {
+    let (upstream, gate) = started(Home::Sqlite).await;
+    let ask = gate.client(Era::Modern).tool("refund_order", &json!({ "n": "HERE" })).key("k1");
+    let numbers = "[9007199254740993,1.0,1e2,0.10,-0,12345678901234567890123]";
+    let body = ask.text().replace("\"HERE\"", numbers);
+    assert_eq!(ask.body(body).send().await.met(), "first");
+    let sent = String::from_utf8_lossy(&upstream.calls("refund_order")[0].http.body).into_owned();
+    assert!(sent.contains(numbers), "{sent}");
 }
 
 #[tokio::test]
@@ -128,7 +198,13 @@ async fn what_policy_redacts_nobody_gets_and_nothing_keeps() {
         let structured = json!({ "run": 1, "customer": { "email": "ann@example.com" }, "card": { "last4": 4242 } });
         upstream.script("refund_order", [Answer::tool("refunded", &structured)]);
         let arguments = json!({ "order_id": "o", "customer": { "email": "ann@example.com" }, "token": "Bearer abcdefghijklmnop0123456789" });
-        let ask = || gate.client(Era::Modern).tool("refund_order", &arguments).key("k1");
+        let ask = || {
+            let ask = gate.client(Era::Modern).tool("refund_order", &arguments).key("k1");
+            ask.with(|body| {
+                let client = &mut body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"];
+                client["name"] = json!("sk_live_abcdefghijklmnop");
+            })
+        };
         for met in ["first", "replay"] {
             let reply = ask().send().await;
             assert_eq!(reply.met(), met);
@@ -138,7 +214,7 @@ async fn what_policy_redacts_nobody_gets_and_nothing_keeps() {
         assert_eq!(sent["customer"]["email"], "ann@example.com", "the app needs it");
         let rows = gate.audit(2).await;
         let kept = json!([rows, gate.claims().await]).to_string() + &gate.logged();
-        for secret in ["ann@example.com", "abcdefghijklmnop0123456789"] {
+        for secret in ["ann@example.com", "abcdefghijklmnop"] {
             assert!(!kept.contains(secret), "{secret} is in {kept}");
         }
         assert!(rows[0]["result_summary"].to_string().contains("run"), "{}", rows[0]);
@@ -246,11 +322,15 @@ async fn a_read_needs_no_key_and_leaves_a_row() {
     on_every_store(async |home| {
         let (upstream, gate) = started(home).await;
         let ask = gate.client(Era::Modern).tool("get_invoice", &json!({ "order_id": "o" })).key("ignored");
-        assert_eq!(ask.clone().send().await.met(), "first");
+        let odd = ask.clone().with(|body| body["params"]["_meta"]["idempotencyKey"] = json!(7));
+        assert_eq!(odd.send().await.met(), "first");
         assert_eq!(ask.send().await.met(), "first", "reads run each time");
         let calls = upstream.calls("get_invoice");
         assert_eq!(calls.len(), 2);
-        assert_eq!(calls[0].json["params"]["arguments"], json!({ "order_id": "o" }), "the key is taken out");
+        for call in calls {
+            assert_eq!(call.json["params"]["arguments"], json!({ "order_id": "o" }), "the key is taken out");
+            assert!(call.json["params"]["_meta"].get("idempotencyKey").is_none(), "{}", call.json);
+        }
         let rows = gate.audit(2).await;
         assert!(
             rows.iter().all(|row| row["decision"] == "allowed" && row["tool"] == "get_invoice"),
