@@ -182,7 +182,7 @@ fn parts(
         court: Arc::clone(&court),
         service: config.service.clone(),
         tasks: TaskTracker::new(),
-        journal,
+        journal: journal.clone(),
         upstream_timeout: config.upstream.timeout,
         stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
         forwards_token: config.upstream.forward_authorization,
@@ -195,6 +195,7 @@ fn parts(
             resource,
             authorization_servers,
             court: Arc::clone(&court),
+            journal,
         }),
         verifier,
         bounds: Arc::new(Bounds {

@@ -1,7 +1,7 @@
 //! The only step that answers.
 //!
 //! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
-//! committed before the client hears it; a panic further in becomes an answer with the call's own id.
+//! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in becomes an answer with the call's own id.
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
 
@@ -19,6 +19,7 @@ use tower::Service;
 use tracing::{error, warn};
 
 use super::authorize::Court;
+use super::claim::journal::Journal;
 use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::auth::{Resource, WELL_KNOWN};
@@ -47,6 +48,8 @@ pub struct Desk {
     pub authorization_servers: Vec<String>,
     /// Knows which scopes there are.
     pub court: Arc<Court>,
+    /// Where a row waits that could not be written at once.
+    pub journal: Journal,
 }
 
 impl<S> Reply<S> {
@@ -122,7 +125,7 @@ impl Desk {
             Some(_) if asked.is_audited() => {}
             Some(_) => {
                 let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
-                write_down(&*self.store, &row, facts, asked).await;
+                write_down(&*self.store, &self.journal, &row, facts, asked).await;
             }
             None => warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor."),
         }
@@ -143,7 +146,7 @@ impl Desk {
 }
 
 /// Writes a denial down.
-pub(super) async fn write_down(store: &dyn Store, row: &Row, facts: Facts, asked: &Asked) {
+pub(super) async fn write_down(store: &dyn Store, journal: &Journal, row: &Row, facts: Facts, asked: &Asked) {
     let event = AuditEvent {
         id: event_id(),
         facts,
@@ -155,11 +158,13 @@ pub(super) async fn write_down(store: &dyn Store, row: &Row, facts: Facts, asked
         upstream_status: None,
     };
     // A refusal stands whether or not it can be written down: letting the call through would be worse.
-    if let Err(fault) = store.append(event).await {
+    if let Err(fault) = store.append(event.clone()).await {
+        let queued = journal.later(event);
         error!(
             reason = row.reason,
+            queued,
             error = &fault as &dyn std::error::Error,
-            "A denial was not written down."
+            "A denial was not written down at once."
         );
     }
 }

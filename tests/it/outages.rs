@@ -97,6 +97,8 @@ async fn without_its_store_the_gate_forwards_no_mutation() {
         check_refused(&reply, "store_unavailable", "no", "same_key");
         let replayed = refund(&gate, era, "before").send().await;
         check_refused(&replayed, "store_unavailable", "no", "same_key");
+        let denied = gate.client(era).tool("run_sql", &json!({})).send().await;
+        check_refused(&denied, "operation_not_allowed", "no", "no");
     }
     assert_eq!(upstream.calls("refund_order").len(), 1, "only the call before the cut");
     cable.mend().await;
@@ -108,6 +110,14 @@ async fn without_its_store_the_gate_forwards_no_mutation() {
     assert_eq!(met, "first");
     assert_eq!(refund(&gate, Era::Modern, "before").send().await.met(), "replay");
     assert_eq!(upstream.calls("refund_order").len(), 2);
+    for (reason, count) in [("store_unavailable", 4), ("denied_by_policy", 2)] {
+        eventually("the rows of what was refused meanwhile", async || {
+            let rows = gate.audit(0).await;
+            let told = rows.iter().filter(|row| row["reason"] == reason && row["executed"] == "no").count();
+            (told >= count).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

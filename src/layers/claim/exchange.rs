@@ -114,8 +114,8 @@ where
     async fn deny(&mut self, refusal: Refusal) {
         if !self.head.asked.is_audited() {
             self.head.asked.mark_audited();
-            reply::write_down(&*self.clerk.store, &wire::row(&refusal), facts(&self.head), &self.head.asked)
-                .await;
+            let (clerk, row) = (&self.clerk, wire::row(&refusal));
+            reply::write_down(&*clerk.store, &clerk.journal, &row, facts(&self.head), &self.head.asked).await;
         }
         self.tell(Err(refusal));
     }

@@ -3,7 +3,8 @@
 //! Promises: a row that got its place in the queue is written, however long the store is away; a full queue slows
 //! callers and loses nothing. A crash loses what is still queued, and only that.
 //!
-//! Absent on purpose: rows of mutations, replays and denials. Those are committed before anybody is answered.
+//! Absent on purpose: rows of mutations and replays. Those are committed before anybody is answered, and so are
+//! denials' while the store is there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,12 @@ impl Journal {
     pub async fn entry(&self, event: AuditEvent) -> Entry {
         // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
         Entry { event, place: self.0.clone().reserve_owned().await.ok() }
+    }
+
+    /// Queues a denial's row that the store did not take, unless half of the places are gone: the others are for reads,
+    /// and a refusal is never kept waiting. Says whether it is queued.
+    pub fn later(&self, event: AuditEvent) -> bool {
+        self.0.capacity() > PLACES / 2 && self.0.try_send(event).is_ok()
     }
 }
 
