@@ -29,5 +29,6 @@ mod scripted;
 mod sse;
 mod startup;
 mod store;
+mod terms;
 mod transport;
 mod wire;

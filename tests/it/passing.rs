@@ -1,8 +1,5 @@
 //! What passes through, and what changes on the way: headers, replays, `tools/list`, housekeeping.
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 
 use crate::harness::answer::Answer;
@@ -86,33 +83,6 @@ async fn the_app_learns_who_called_and_by_which_name() {
     ] {
         assert_eq!(calls[0].http.header(name), value, "{name}");
     }
-}
-
-#[tokio::test]
-async fn http_2_reaches_the_same_gate() {
-    let (upstream, gate) = started(Home::Sqlite).await;
-    let ask = gate.client(Era::Modern).tool("refund_order", &json!({ "order_id": "o" })).key("k1");
-    let socket = tokio::net::TcpStream::connect(gate.address()).await.expect("the gate listens");
-    let (mut client, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket))
-            .await
-            .expect("it speaks HTTP/2 to who knows that it does");
-    let connection = tokio::spawn(connection);
-    for replayed in [None, Some("true")] {
-        let mut request = http::Request::post("http://shop.example.org:8443/mcp");
-        for (name, value) in ask.headers().iter().filter(|(name, _)| name != "Host") {
-            request = request.header(name, value);
-        }
-        let request = request.body(Full::new(Bytes::from(ask.text()))).expect("a request");
-        let response = client.send_request(request).await.expect("an answer");
-        let mark = response.headers().get("idempotent-replayed").map(|mark| mark.to_str().expect("a word"));
-        assert_eq!((response.status().as_u16(), mark), (200, replayed));
-    }
-    drop(client);
-    connection.await.expect("the connection's task").expect("it ends well");
-    let calls = upstream.calls("refund_order");
-    assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].http.header("host"), Some("shop.example.org:8443"), "as over HTTP/1.1");
 }
 
 #[tokio::test]

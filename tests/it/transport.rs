@@ -47,6 +47,14 @@ async fn http_2_with_prior_knowledge_carries_calls_side_by_side() {
     barrier.release();
     let held = in_time("the held call", held).await.expect("an answer");
     assert_eq!(json(held).await["result"]["structuredContent"], json!({ "held": true }));
+    let host = gate.address().to_string();
+    for call in upstream.received() {
+        assert_eq!(
+            call.http.header("host"),
+            Some(host.as_str()),
+            "the host that was asked for, as over HTTP/1.1"
+        );
+    }
     drop(sender);
     carried.await.expect("the connection's task").expect("it ends well");
 }

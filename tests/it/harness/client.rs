@@ -156,11 +156,6 @@ impl Ask {
         }
     }
 
-    /// Its headers, for tests that send it in another way.
-    pub(crate) fn headers(&self) -> &[(String, String)] {
-        &self.headers
-    }
-
     /// Sends it and reads the answer.
     pub(crate) async fn send(self) -> Reply {
         self.open().await.reply().await
