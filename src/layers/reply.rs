@@ -1,7 +1,8 @@
 //! The only step that answers.
 //!
 //! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
-//! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in becomes an answer with the call's own id.
+//! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in
+//! becomes an answer with the call's own id.
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
 
