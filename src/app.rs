@@ -1,7 +1,7 @@
 //! The composition root: from a checked configuration to a running gate, and back to nothing.
 //!
-//! Promises: a gate that cannot keep its promises does not become ready (no policy, no keys, a schema that is missing or
-//! older); on SIGTERM or SIGINT readiness falls, running calls end, claimed work is settled, queued rows are written. A
+//! Promises: a gate that cannot keep its promises does not start (a policy with a mistake, keys that cannot be read) or
+//! does not become ready (a schema that is missing or older); on SIGTERM or SIGINT readiness falls, running calls end, claimed work is settled, queued rows are written. A
 //! second signal hurries.
 //!
 //! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
@@ -26,6 +26,7 @@ use tracing::{error, info, warn};
 use crate::admin::{Readiness, health};
 use crate::auth::{AuthSetupFault, NotAResource, Resource, Verifier};
 use crate::config::{ServeConfig, load_policy};
+use crate::domain::chain::Chain;
 use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::mistake::Mistakes;
 use crate::domain::policy::Policy;
@@ -253,15 +254,7 @@ async fn become_ready(store: Arc<dyn Store>, readiness: Readiness, address: Sock
                     "Not ready: the store's schema is version {found}, not {needed}. Run `oncegate migrate`."
                 )
             }
-            Err(fault) => {
-                let mut text = format!("Not ready: {fault}");
-                let mut source = fault.source();
-                while let Some(cause) = source {
-                    text = format!("{text}: {cause}");
-                    source = cause.source();
-                }
-                text
-            }
+            Err(fault) => format!("Not ready: {}", Chain(&fault)),
         };
         if said.as_ref() != Some(&sentence) {
             error!("{sentence}");

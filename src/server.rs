@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _};
 use tracing::{debug, warn};
 
+use crate::domain::chain::Chain;
 use crate::layers::observe::Peer;
 
 /// How long a client may take to send a request's head.
@@ -57,12 +58,12 @@ where
                 let watched = connections.watch(connection.into_owned());
                 tokio::spawn(async move {
                     if let Err(fault) = watched.await {
-                        debug!(error = &*fault, "A connection ended early.");
+                        debug!(error = %Chain(&*fault), "A connection ended early.");
                     }
                 });
             }
             Err(fault) => {
-                warn!(error = &fault as &dyn Error, "A connection was not accepted.");
+                warn!(error = %Chain(&fault), "A connection was not accepted.");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -88,7 +89,7 @@ fn builder() -> Builder<TokioExecutor> {
 
 fn quick(stream: TcpStream) -> TcpStream {
     if let Err(fault) = stream.set_nodelay(true) {
-        debug!(error = &fault as &dyn Error, "A socket keeps its delay.");
+        debug!(error = %Chain(&fault), "A socket keeps its delay.");
     }
     stream
 }

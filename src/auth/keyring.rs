@@ -27,6 +27,7 @@ use super::keys::{KeyFault, KeySet};
 use super::settings::{AuthSetupFault, KeySource, Pace};
 use super::token::{Token, TokenFault};
 use super::verifier::AuthFault;
+use crate::domain::chain::Chain;
 
 /// The keys, and where they come from.
 pub(super) struct Keyring {
@@ -198,7 +199,7 @@ impl Keyring {
                     Some(_) => "the last good ones stay",
                     None => "until they are, no token can be checked",
                 };
-                warn!(error = &fault as &dyn std::error::Error, "The keys could not be read; {so}.");
+                warn!(error = %Chain(&fault), "The keys could not be read; {so}.");
                 true
             }
         }

@@ -9,6 +9,7 @@ pub mod actor;
 pub mod answer;
 pub mod audit;
 pub mod call;
+pub mod chain;
 pub mod fingerprint;
 pub mod json;
 pub mod key;

@@ -22,6 +22,7 @@ use super::Step;
 use super::authorize::Mutation;
 use super::claim::{Claimed, ClaimedWhat};
 use super::parse::Head;
+use crate::domain::chain::Chain;
 use crate::domain::json::Json;
 use crate::domain::policy::{Forwarded as KeyParts, OnToolError};
 use crate::domain::refusal::Refusal;
@@ -188,7 +189,7 @@ impl Road {
 }
 
 fn unsent_or_lost(fault: &SendFault) -> Forwarded {
-    warn!(error = fault as &dyn std::error::Error, "The upstream did not answer.");
+    warn!(error = %Chain(fault), "The upstream did not answer.");
     match fault {
         SendFault::NotSent(_) => Forwarded::NotSent,
         SendFault::Lost(_) => Forwarded::Lost { status: None },

@@ -25,6 +25,7 @@ use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::auth::{Resource, WELL_KNOWN};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
+use crate::domain::chain::Chain;
 use crate::domain::refusal::Refusal;
 use crate::store::{Store, event_id};
 use crate::wire::envelope::Body;
@@ -164,7 +165,7 @@ pub(super) async fn write_down(store: &dyn Store, journal: &Journal, row: &Row, 
         error!(
             reason = row.reason,
             queued,
-            error = &fault as &dyn std::error::Error,
+            error = %Chain(&fault),
             "A denial was not written down at once."
         );
     }

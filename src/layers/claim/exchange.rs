@@ -10,7 +10,6 @@ mod enter;
 mod settle;
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,6 +24,7 @@ use uuid::Uuid;
 use super::keep::{End, Keeper};
 use super::{Claimed, ClaimedWhat, Clerk, facts};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::chain::Chain;
 use crate::domain::ledger::{self, Ask, Claim, ClaimId, Draft, Expect, Held, Terms};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
@@ -158,7 +158,7 @@ where
                 Ok(Swap::Applied { now }) => Some(draft.at(now, expect)),
                 Ok(Swap::Mismatch { row, .. }) => row.map(|row| *row),
                 Err(fault) => {
-                    warn!(error = &fault as &dyn Error, "A lease was not renewed.");
+                    warn!(error = %Chain(&fault), "A lease was not renewed.");
                     None
                 }
             };
@@ -219,6 +219,6 @@ fn first_seen(seen: &Seen) -> Timestamp {
 }
 
 fn unavailable(fault: &StoreError) -> Refusal {
-    error!(error = fault as &dyn Error, "The store failed.");
+    error!(error = %Chain(fault), "The store failed.");
     Refusal::StoreUnavailable
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{self, OwnedPermit};
 use tracing::{error, warn};
 
 use crate::domain::audit::AuditEvent;
+use crate::domain::chain::Chain;
 use crate::store::Store;
 
 /// How many rows may wait.
@@ -86,7 +87,7 @@ async fn empty(store: Arc<dyn Store>, mut outlet: mpsc::Receiver<AuditEvent>) {
 async fn write(store: &dyn Store, event: AuditEvent) {
     let mut pause = Duration::from_millis(100);
     while let Err(fault) = store.append(event.clone()).await {
-        warn!(error = &fault as &dyn std::error::Error, "A read's row waits for the store.");
+        warn!(error = %Chain(&fault), "A read's row waits for the store.");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

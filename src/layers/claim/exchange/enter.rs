@@ -3,7 +3,6 @@
 //! Promises: the claim is committed before this returns an owner; a claim whose commit stays uncertain is not
 //! forwarded, and is settled as failed once the store answers; a caller that waited is authorised again.
 
-use std::error::Error;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -14,6 +13,7 @@ use tracing::{error, info, warn};
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, Owned, first_seen, unavailable};
 use crate::domain::answer::{Kept, Kind};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::chain::Chain;
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::ledger::{
     self, Admission, Attempt, AttemptKind, Conflict, Draft, Expect, Held, Status, Terms,
@@ -117,7 +117,7 @@ where
             Ok(Swap::Applied { now }) => Ok(Ok((Held { attempt, claim: draft.at(now, expect) }, deadline))),
             Ok(Swap::Mismatch { row, now }) => Ok(Err(Seen { row: row.map(|row| *row), now })),
             Err(fault @ StoreError::Uncertain(_)) => {
-                error!(error = &fault as &dyn Error, "A claim was not confirmed; nothing is forwarded.");
+                error!(error = %Chain(&fault), "A claim was not confirmed; nothing is forwarded.");
                 self.head.asked.mark_audited();
                 self.tell(Err(Refusal::StoreUnavailable));
                 self.disown(attempt, expect, draft, terms).await;
@@ -134,7 +134,7 @@ where
             match self.clerk.store.read(&self.id).await {
                 Ok(seen) => break seen,
                 Err(fault) => {
-                    warn!(error = &fault as &dyn Error, "An unconfirmed claim waits for the store.");
+                    warn!(error = %Chain(&fault), "An unconfirmed claim waits for the store.");
                 }
             }
             sleep(pause).await;
@@ -206,7 +206,7 @@ where
         };
         let response = row.and_then(|row| row.response.as_ref()).ok_or_else(not_kept)?;
         let kept = Kept::decode(response).map_err(|fault| {
-            error!(error = &fault as &dyn Error, "A stored answer cannot be read.");
+            error!(error = %Chain(&fault), "A stored answer cannot be read.");
             not_kept()
         })?;
         let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
@@ -222,7 +222,7 @@ where
             ..self.event(None)
         };
         self.clerk.store.append(event).await.map_err(|fault| {
-            error!(error = &fault as &dyn Error, "A replay was not written down, and so not given.");
+            error!(error = %Chain(&fault), "A replay was not written down, and so not given.");
             Refusal::ReplayNotRecorded { first_seen }
         })?;
         Ok(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } })

@@ -3,14 +3,13 @@
 //! Promises: the caller hears what was stored; a store that is away delays the storing, not the caller, who then
 //! hears that it is not recorded.
 
-use std::error::Error;
-
 use tokio::time::sleep;
 use tower::Service;
 use tracing::{error, warn};
 
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE};
 use crate::domain::audit::{AuditEvent, Executed};
+use crate::domain::chain::Chain;
 use crate::domain::ledger::{self, Admission, Came, Claim, Held, Settling, Status, Terms};
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
@@ -53,7 +52,7 @@ where
                 Ok(Stored::TooLate) => return self.tell_late(&end, held, marks),
                 Ok(Stored::Moved(other)) => row = other,
                 Err(fault) => {
-                    error!(error = &fault as &dyn Error, "A settlement waits for the store.");
+                    error!(error = %Chain(&fault), "A settlement waits for the store.");
                     self.tell_end(&end, None, held, marks.clone(), terms);
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
