@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use tower::Service;
 
 use super::parse::{Head, Parsed, What};
@@ -261,21 +261,19 @@ fn place_of_key(operation: &Operation) -> String {
     }
 }
 
-/// Takes key and tenant out of what will be forwarded.
+/// Takes key and tenant out of what will be forwarded, whatever is wrong with the key: a read goes on all the same.
 fn take(
     request: &mut Request,
     headers: &HeaderMap,
     kind: Kind,
     rule: Option<&Operation>,
 ) -> Result<Option<Key>, Refusal> {
-    let mut values = Vec::new();
-    for value in headers.get_all(IDEMPOTENCY_KEY) {
-        values.push(value.to_str().map_err(|_| Refusal::KeyInvalid {
-            detail: "the Idempotency-Key header is not printable ASCII".to_owned(),
-        })?);
-    }
+    let values: Result<Vec<&str>, _> =
+        headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::to_str).collect();
+    let unprintable = values.is_err();
+    let values = values.unwrap_or_default();
     let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
-        return take_key(&mut Object::default(), &values, None);
+        return printable(unprintable, take_key(&mut Object::default(), &values, None));
     };
     let argument = rule.filter(|_| kind == Kind::Tool).map(Operation::key_argument);
     let taken = take_key(params, &values, argument);
@@ -287,6 +285,15 @@ fn take(
         if let Some(arguments) = arguments {
             drop_tenant(arguments, rule.tenant_arguments());
         }
+    }
+    printable(unprintable, taken)
+}
+
+/// A header that is no text cannot agree with what else names a key.
+fn printable(unprintable: bool, taken: Result<Option<Key>, Refusal>) -> Result<Option<Key>, Refusal> {
+    if unprintable {
+        let detail = "the Idempotency-Key header is not printable ASCII".to_owned();
+        return Err(Refusal::KeyInvalid { detail });
     }
     taken
 }

@@ -51,6 +51,15 @@ async fn a_member_that_a_lenient_reader_takes_for_another_reaches_nobody() {
 }
 
 #[tokio::test]
+async fn a_key_header_that_is_no_text_leaves_neither_key_nor_tenant_in_a_read() {
+    let (upstream, gate) = started().await;
+    let arguments = json!({ "id": "in_1", "tenant_id": "globex", "idempotency_key": "k1" });
+    let ask = gate.client(Era::Modern).tool("get_invoice", &arguments).header("Idempotency-Key", "\u{e9}");
+    assert_eq!(ask.send().await.status(), 200);
+    assert_eq!(upstream.calls("get_invoice")[0].json["params"]["arguments"], json!({ "id": "in_1" }));
+}
+
+#[tokio::test]
 async fn a_tenant_argument_is_dropped_however_it_is_written() {
     let (upstream, gate) = started().await;
     let arguments = json!({ "order_id": "o", "Tenant_ID": "globex", "tenant_id": "globex", "TENANT_ID": 7 });
