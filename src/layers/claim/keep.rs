@@ -11,7 +11,7 @@ use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::json::{Json, Object};
 use crate::domain::ledger::{Came, Expects};
 use crate::domain::policy::Operation;
-use crate::domain::redact::{has_secret, mask_text, short, text_has_secret};
+use crate::domain::redact::{has_secret, short, text_has_secret};
 use crate::domain::refusal::Refusal;
 use crate::layers::forward::Forwarded;
 use crate::mcp::errors;
@@ -74,6 +74,16 @@ impl End {
     }
 }
 
+/// One answer, masked.
+struct Keeping {
+    /// For the client.
+    kept: Kept,
+    /// Its encoding, if it may be kept.
+    response: Option<Bytes>,
+    /// A few redacted fields of it, for the row.
+    summary: Option<String>,
+}
+
 /// The keeper of one operation's answers.
 pub(super) struct Keeper<'a> {
     /// The operation.
@@ -102,17 +112,22 @@ impl Keeper<'_> {
                             Refusal::UpstreamUnauthorized { scope }
                         }
                         Some(scope) if self.forwards_token => Refusal::UpstreamForbidden { scope },
-                        _ => Refusal::ExecutionFailed {
-                            detail: detail.map(|text| short(&mask_text(&text), 300)),
-                        },
+                        _ => Refusal::ExecutionFailed { detail: detail.map(|text| short(&text, 300)) },
                     };
                     End::not_run(refusal, Some(status))
                 }
                 Verdict::AwaitingInput(result) => {
                     let expects = self.expects(&result);
-                    let (kept, response) = self.keep(Kind::Result, result, status, headers);
-                    let came = Came::AwaitingInput { response, expects };
-                    self.answered(came, kept, Executed::Maybe, Some("input_required".to_owned()))
+                    let Keeping { kept, response, summary } =
+                        self.keep(Kind::Result, result, status, headers);
+                    End {
+                        came: Came::AwaitingInput { response, expects },
+                        heard: Heard::Answer(kept),
+                        reason: Some("input_required".to_owned()),
+                        executed: Executed::Maybe,
+                        summary,
+                        status: Some(status),
+                    }
                 }
                 Verdict::Answered { reply, doubtful_in_rerun } => {
                     let (kind, member) = match reply {
@@ -121,29 +136,22 @@ impl Keeper<'_> {
                     };
                     let code = (kind == Kind::Result).then(|| errors::code_of(&member)).flatten();
                     let reason = code.and_then(|code| self.operation.reason_for(&code).map(str::to_owned));
-                    let (kept, response) = self.keep(kind, member, status, headers);
-                    let came = Came::Completed { response, doubtful_in_rerun };
-                    self.answered(came, kept, Executed::Yes, reason)
+                    let Keeping { kept, response, summary } = self.keep(kind, member, status, headers);
+                    End {
+                        came: Came::Completed { response, doubtful_in_rerun },
+                        heard: Heard::Answer(kept),
+                        reason,
+                        executed: Executed::Yes,
+                        summary,
+                        status: Some(status),
+                    }
                 }
             },
         }
     }
 
-    fn answered(&self, came: Came, kept: Kept, executed: Executed, reason: Option<String>) -> End {
-        let json = Json::parse(&kept.body, crate::domain::json::MAX_DEPTH).ok();
-        let summary = json.and_then(|json| self.operation.summary_of(&json));
-        let status = Some(kept.status);
-        End { came, heard: Heard::Answer(kept), reason, executed, summary, status }
-    }
-
-    /// The answer for the client, and its encoding if it may be kept.
-    fn keep(
-        &self,
-        kind: Kind,
-        member: Object,
-        status: u16,
-        headers: Vec<(String, String)>,
-    ) -> (Kept, Option<Bytes>) {
+    /// The answer for the client, its encoding if it may be kept, its summary for the row.
+    fn keep(&self, kind: Kind, member: Object, status: u16, headers: Vec<(String, String)>) -> Keeping {
         let redactor = self.operation.redactor();
         let mut value = Json::Object(member);
         match kind {
@@ -151,10 +159,11 @@ impl Keeper<'_> {
             Kind::Error => redactor.mask_error(&mut value),
         };
         let secret = has_secret(&value) || headers.iter().any(|(_, text)| text_has_secret(text));
+        let summary = self.operation.summary_of(&value);
         let kept = Kept { kind, status, headers, body: Bytes::from(value.to_bytes()) };
         let small = kept.body.len() <= self.limit;
         let response = (small && !secret).then(|| kept.encode());
-        (kept, response)
+        Keeping { kept, response, summary }
     }
 
     fn expects(&self, result: &Object) -> Expects {
