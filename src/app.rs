@@ -30,6 +30,7 @@ use crate::domain::chain::Chain;
 use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::mistake::Mistakes;
 use crate::domain::policy::Policy;
+use crate::domain::seal::Seal;
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::journal::Journal;
@@ -175,6 +176,7 @@ fn parts(
     let court = Arc::new(Court {
         policy: ArcSwap::from_pointee(policy),
         fingerprinter: Fingerprinter::new(config.secrets),
+        seal: road.seal.clone(),
         service: config.service.clone(),
         verifier: Arc::clone(&verifier),
     });
@@ -233,6 +235,7 @@ fn road(config: &ServeConfig) -> Result<Road, AppFault> {
             forward_authorization: config.upstream.forward_authorization,
         },
         service: config.service.clone(),
+        seal: Seal::new(config.secrets.clone(), &config.service),
         timeout: config.upstream.timeout,
     })
 }

@@ -71,6 +71,15 @@ pub fn row(refusal: &Refusal) -> Row {
             NEVER_SO,
             format!("{header}: {detail}."),
         ),
+        // The one status at which legacy clients begin a new session. The same words for a session that never was.
+        Refusal::NoSuchSession => of(
+            "no_such_session",
+            "no_such_session",
+            Http { status: 404, code: -32600 },
+            NOTHING_RAN,
+            "There is no such session; nothing was run. Initialize a new one and repeat the call with the same key."
+                .into(),
+        ),
         Refusal::NoToken => of(
             "unauthenticated",
             "unauthenticated",

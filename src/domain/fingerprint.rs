@@ -1,4 +1,4 @@
-//! Keyed hashes: of a call's arguments, and of the round that it brings.
+//! Keyed hashes: of a call's arguments, of the round that it brings, of what [`super::seal`] binds to an actor.
 //!
 //! Promises: two calls have the same fingerprint exactly if their arguments mean the same
 //! ([`Json::canonical`]); without the secret nobody can test a guess of the arguments against a stored fingerprint;
@@ -59,6 +59,20 @@ impl Secrets {
         let signing = keyed.next().ok_or(SecretsFault::Missing)??;
         Ok(Self { signing, others: keyed.collect::<Result<_, _>>()? })
     }
+
+    /// The keyed hash of these parts, under the secret that signs.
+    pub(super) fn signed(&self, purpose: Purpose, parts: &[&[u8]]) -> Vec<u8> {
+        let parts: Vec<_> = parts.iter().copied().map(Some).collect();
+        keyed_over(&self.signing.keyed, purpose, &parts).finalize().into_bytes().to_vec()
+    }
+
+    /// Whether `tag` begins the keyed hash of these parts under one of the secrets. How far it agrees shows in no time.
+    pub(super) fn has_signed(&self, purpose: Purpose, parts: &[&[u8]], tag: &[u8]) -> bool {
+        let parts: Vec<_> = parts.iter().copied().map(Some).collect();
+        std::iter::once(&self.signing)
+            .chain(&self.others)
+            .any(|secret| keyed_over(&secret.keyed, purpose, &parts).verify_truncated_left(tag).is_ok())
+    }
 }
 
 impl Secret {
@@ -76,12 +90,15 @@ impl Secret {
 
 /// What a hash is for. The word goes into the hash, so that no two purposes share one.
 #[derive(Clone, Copy)]
-enum Purpose {
+pub(super) enum Purpose {
     SecretId,
     Arguments,
     Bytes,
     Round,
     State,
+    Session,
+    Task,
+    Event,
 }
 
 impl Purpose {
@@ -92,19 +109,27 @@ impl Purpose {
             Self::Bytes => "oncegate 1 bytes",
             Self::Round => "oncegate 1 round",
             Self::State => "oncegate 1 request state",
+            Self::Session => "oncegate 1 session",
+            Self::Task => "oncegate 1 task",
+            Self::Event => "oncegate 1 event",
         }
     }
 }
 
-/// Hexadecimal digits of a keyed hash. Every part goes in with its length, and an absent one is not an empty one.
+/// Hexadecimal digits of a keyed hash.
 fn hash(keyed: &Hmac<Sha256>, purpose: Purpose, parts: &[Option<&[u8]>]) -> String {
+    hex::encode(keyed_over(keyed, purpose, parts).finalize().into_bytes())
+}
+
+/// Every part goes in with its length, and an absent one is not an empty one.
+fn keyed_over(keyed: &Hmac<Sha256>, purpose: Purpose, parts: &[Option<&[u8]>]) -> Hmac<Sha256> {
     let mut hash = keyed.clone();
     for part in [Some(purpose.word().as_bytes())].iter().chain(parts) {
         let length = part.map_or(u64::MAX, |bytes| bytes.len() as u64);
         hash.update(&length.to_be_bytes());
         hash.update(part.unwrap_or_default());
     }
-    hex::encode(hash.finalize().into_bytes())
+    hash
 }
 
 /// The fingerprints of one call's arguments, each as `ID:HEX` where the id names the secret.

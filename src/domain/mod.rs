@@ -18,5 +18,6 @@ pub mod mistake;
 pub mod policy;
 pub mod redact;
 pub mod refusal;
+pub mod seal;
 pub mod time;
 pub mod units;

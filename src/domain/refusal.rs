@@ -41,6 +41,8 @@ pub enum Refusal {
         /// For the client.
         detail: String,
     },
+    /// The session that the request names is none of this actor's: forged, somebody else's, or over.
+    NoSuchSession,
     /// No bearer token.
     NoToken,
     /// The token is not acceptable. `detail` is safe to show.

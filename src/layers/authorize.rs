@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue};
 use tower::Service;
 
 use super::parse::{Head, Parsed, What};
+use super::session::bind_session;
 use super::{Answer, Step};
 use crate::auth::{Verified, Verifier};
 use crate::domain::audit::Facts;
@@ -24,6 +25,7 @@ use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
 use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
+use crate::domain::seal::Seal;
 use crate::mcp::headers::{self, VERSION};
 use crate::mcp::message::{Message, Request};
 use crate::upstream::headers::IDEMPOTENCY_KEY;
@@ -86,6 +88,8 @@ pub struct Court {
     pub fingerprinter: Fingerprinter,
     /// The gate's `service`.
     pub service: String,
+    /// Opens what is bound to an actor.
+    pub seal: Seal,
     /// Tells whether a token still holds, after a wait.
     pub verifier: Arc<Verifier>,
 }
@@ -129,12 +133,15 @@ impl Court {
     fn allow(&self, parsed: Parsed) -> Result<Allowed, Refusal> {
         let (mut head, what) = parsed.into_parts();
         let policy = self.policy.load_full();
+        let bound = bind_session(&mut head, &self.seal);
         let what = match what {
             What::Passage(message) => AllowedWhat::Passage { message, policy },
             What::Call { request, kind, name } => {
                 self.allow_call(&mut head, &policy, request, kind, &name)?
             }
         };
+        // Last, so that a refusal's row tells what was called.
+        bound?;
         Ok(Allowed { head, what })
     }
 

@@ -22,10 +22,12 @@ use super::Step;
 use super::authorize::Mutation;
 use super::claim::{Claimed, ClaimedWhat};
 use super::parse::Head;
+use super::session;
 use crate::domain::chain::Chain;
 use crate::domain::json::Json;
 use crate::domain::policy::{Forwarded as KeyParts, OnToolError};
 use crate::domain::refusal::Refusal;
+use crate::domain::seal::Seal;
 use crate::mcp::collect::{collect, media};
 use crate::mcp::judge::{Verdict, judge};
 use crate::upstream::headers::{self, Front};
@@ -80,7 +82,6 @@ pub struct Forward {
 }
 
 /// What forwarding needs.
-#[derive(Debug)]
 pub struct Road {
     /// The client.
     pub upstream: Upstream,
@@ -90,6 +91,8 @@ pub struct Road {
     pub front: Front,
     /// The gate's `service`.
     pub service: String,
+    /// Binds what the upstream opens to its actor.
+    pub seal: Seal,
     /// How long a call that needs no claim may take to be answered, in full or by its stream's head.
     pub timeout: Duration,
 }
@@ -179,6 +182,11 @@ impl Road {
     ) -> Result<Response<Incoming>, SendFault> {
         let headers = self.headers(head, key);
         self.upstream.send(&Method::POST, &self.endpoint, &headers, &body).await
+    }
+
+    /// The response headers that this client may see.
+    fn passed(&self, head: &Head, upstream: &HeaderMap) -> HeaderMap {
+        headers::passed(upstream, session::bound(head, &self.seal))
     }
 
     fn headers(&self, head: &Head, key: Option<&str>) -> HeaderMap {

@@ -16,6 +16,7 @@ pub mod forward;
 pub mod observe;
 pub mod parse;
 pub mod reply;
+mod session;
 
 pub use answer::Answer;
 pub use asked::Asked;

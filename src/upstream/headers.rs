@@ -1,6 +1,6 @@
 //! Which headers cross the gate, and which are the gate's own.
 //!
-//! Promises: before the gate sets a header of its own it drops what the client sent under that name, and every name
+//! Promises: a session id leaves under a seal for its actor, or not at all; before the gate sets a header of its own it drops what the client sent under that name, and every name
 //! that a backend could fold into one of them (`X_Oncegate_Tenant`, `X.Oncegate.Tenant`). Hop-by-hop headers, those
 //! that `Connection` nominates, cookies and trailers stay on their side.
 //!
@@ -17,9 +17,13 @@ use http::header::{
 
 use crate::domain::actor::Actor;
 use crate::domain::answer::is_kept_header;
+use crate::domain::seal::{Handle, Seal};
 
 /// The key that the backend hears.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The session of the legacy era.
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 const OURS: &str = "x-oncegate-";
 const ANSWERS_OURS: &str = "oncegate-";
@@ -127,8 +131,26 @@ pub fn outbound(
     headers
 }
 
-/// The upstream's response headers that a client may see. Challenges are the gate's own business.
-pub fn passed(upstream: &HeaderMap) -> HeaderMap {
+/// Whose a session is that the upstream opens.
+#[derive(Clone, Copy)]
+pub struct Bound<'a> {
+    /// What binds it.
+    pub seal: &'a Seal,
+    /// To whom.
+    pub actor: &'a Actor,
+}
+
+impl Bound<'_> {
+    /// A session id for this actor. Only what the protocol allows as one: visible ASCII.
+    fn sealed(self, raw: &HeaderValue) -> Option<HeaderValue> {
+        let raw = raw.to_str().ok().filter(|raw| raw.bytes().all(|byte| byte.is_ascii_graphic()))?;
+        HeaderValue::try_from(self.seal.seal(Handle::Session, self.actor, raw, &[])).ok()
+    }
+}
+
+/// The upstream's response headers that a client may see. Challenges are the gate's own business. A session id is
+/// sealed for `bound`, and stays here where there is nobody to bind it to.
+pub fn passed(upstream: &HeaderMap, bound: Option<Bound<'_>>) -> HeaderMap {
     let nominated = nominated(upstream);
     let stays = |name: &HeaderName| {
         HOP_BY_HOP.contains(name)
@@ -139,7 +161,11 @@ pub fn passed(upstream: &HeaderMap) -> HeaderMap {
     };
     let mut headers = HeaderMap::with_capacity(upstream.len());
     for (name, value) in upstream {
-        if !stays(name) {
+        if *name == SESSION_ID {
+            if let Some(sealed) = bound.and_then(|bound| bound.sealed(value)) {
+                headers.append(name, sealed);
+            }
+        } else if !stays(name) {
             headers.append(name, value.clone());
         }
     }

@@ -26,6 +26,8 @@ mod redact;
 mod refusals;
 mod rounds;
 mod scripted;
+mod seal;
+mod sessions;
 mod sse;
 mod startup;
 mod store;

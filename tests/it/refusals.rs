@@ -20,6 +20,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::UnsupportedMedia { detail: detail() },
         Refusal::BodyCut,
         Refusal::HeaderMismatch { header: detail(), detail: detail() },
+        Refusal::NoSuchSession,
         Refusal::NoToken,
         Refusal::BadToken { detail: detail() },
         Refusal::KeysUnavailable,

@@ -46,7 +46,7 @@ const HOUSEKEEPING: [&str; 8] = [
 ];
 
 /// The reasons that the gate itself writes into the audit.
-pub const GATE_REASONS: [&str; 36] = [
+pub const GATE_REASONS: [&str; 37] = [
     "missing_idempotency_key",
     "idempotency_key_invalid",
     "idempotency_key_ambiguous",
@@ -73,6 +73,7 @@ pub const GATE_REASONS: [&str; 36] = [
     "body_too_large",
     "unsupported_media_type",
     "header_mismatch",
+    "no_such_session",
     "unauthenticated",
     "invalid_token",
     "keys_unavailable",

@@ -32,7 +32,7 @@ use crate::layers::Answer;
 use crate::layers::authorize::Mutation;
 use crate::layers::forward::Forwarded;
 use crate::layers::parse::Head;
-use crate::layers::reply;
+use crate::layers::{reply, session};
 use crate::store::{Seen, StoreError, Swap, Write, event_id};
 use crate::wire;
 
@@ -174,6 +174,7 @@ where
             fingerprinter: &self.clerk.court.fingerprinter,
             limit: self.clerk.stored_response,
             forwards_token: self.clerk.forwards_token,
+            in_session: session::in_session(&self.head),
         }
     }
 

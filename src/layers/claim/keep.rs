@@ -94,6 +94,8 @@ pub(super) struct Keeper<'a> {
     pub limit: usize,
     /// Whether the client's own token went on to the upstream, so that its challenge is the client's business.
     pub forwards_token: bool,
+    /// Whether the call stands in a session, which the upstream may have lost.
+    pub in_session: bool,
 }
 
 impl Keeper<'_> {
@@ -112,6 +114,8 @@ impl Keeper<'_> {
                             Refusal::UpstreamUnauthorized { scope }
                         }
                         Some(scope) if self.forwards_token => Refusal::UpstreamForbidden { scope },
+                        // What a server says that has lost the session. The client must hear it, to begin another.
+                        _ if self.in_session && status == 404 => Refusal::NoSuchSession,
                         _ => Refusal::ExecutionFailed { detail: detail.map(|text| short(&text, 300)) },
                     };
                     End::not_run(refusal, Some(status))

@@ -37,11 +37,11 @@ impl Road {
         let kind = media(&parts.headers);
         let mut note = Note { status: parts.status.as_u16(), ..Note::default() };
         if kind == Media::Events && !operation.reads_results() {
-            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         }
         let collected = self.collect(kind, body, &id).await?;
         let Some(reply) = collected.reply else {
-            return Ok(Forwarded::Passed { response: self.unguarded(&parts, collected)?, note });
+            return Ok(Forwarded::Passed { response: self.unguarded(head, &parts, collected)?, note });
         };
         let (member, value) = match reply {
             Reply::Error(error) => ("error", Json::Object(error)),
@@ -56,7 +56,7 @@ impl Road {
                 ("result", result)
             }
         };
-        let response = rewritten(&parts, member, value, id);
+        let response = self.rewritten(head, &parts, member, value, id);
         Ok(Forwarded::Passed { response, note })
     }
 
@@ -77,21 +77,21 @@ impl Road {
         let note = Note { status: parts.status.as_u16(), ..Note::default() };
         let kind = media(&parts.headers);
         let Some(id) = id else {
-            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         };
         if kind == Media::Events && !lists_tools {
-            return Ok(Forwarded::Passed { response: stream(&parts, body), note });
+            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         }
         let collected = self.collect(kind, body, &id).await?;
         let response = match collected.reply {
             Some(Reply::Result(mut result)) if lists_tools => {
                 list::rewrite(&mut result, policy, head.verified.actor(), head.era == Era::Modern);
-                rewritten(&parts, "result", Json::Object(result), id)
+                self.rewritten(head, &parts, "result", Json::Object(result), id)
             }
             Some(Reply::Error(error)) if kind == Media::Events => {
-                rewritten(&parts, "error", Json::Object(error), id)
+                self.rewritten(head, &parts, "error", Json::Object(error), id)
             }
-            _ => self.unguarded(&parts, collected)?,
+            _ => self.unguarded(head, &parts, collected)?,
         };
         Ok(Forwarded::Passed { response, note })
     }
@@ -113,6 +113,7 @@ impl Road {
     /// servers turn a request away (a lost session's 404, a version's 400). The rest would only break the client.
     fn unguarded(
         &self,
+        head: &Head,
         parts: &http::response::Parts,
         collected: Collected,
     ) -> Result<Response<Body>, Refusal> {
@@ -130,26 +131,33 @@ impl Road {
         }
         let mut response = Response::new(full(collected.bytes));
         *response.status_mut() = status;
-        *response.headers_mut() = headers::passed(&parts.headers);
+        *response.headers_mut() = self.passed(head, &parts.headers);
         Ok(response)
     }
-}
 
-/// A response that goes through as it comes.
-fn stream(parts: &http::response::Parts, body: Incoming) -> Response<Body> {
-    let mut response = Response::new(body.map_err(AnyError::from).boxed_unsync());
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = headers::passed(&parts.headers);
-    response
-}
+    /// A response that goes through as it comes.
+    fn stream(&self, head: &Head, parts: &http::response::Parts, body: Incoming) -> Response<Body> {
+        let mut response = Response::new(body.map_err(AnyError::from).boxed_unsync());
+        *response.status_mut() = parts.status;
+        *response.headers_mut() = self.passed(head, &parts.headers);
+        response
+    }
 
-/// A response whose member was changed: the upstream's status and headers, our bytes.
-fn rewritten(parts: &http::response::Parts, member: &str, value: Json, id: Json) -> Response<Body> {
-    let ours = respond(parts.status.as_u16(), &rpc(Some(id), member, value));
-    let (mut head, body) = ours.into_parts();
-    let mut headers = headers::passed(&parts.headers);
-    headers.remove(http::header::ETAG);
-    headers.extend(std::mem::take(&mut head.headers));
-    head.headers = headers;
-    Response::from_parts(head, body)
+    /// A response whose member was changed: the upstream's status and headers, our bytes.
+    fn rewritten(
+        &self,
+        head: &Head,
+        parts: &http::response::Parts,
+        member: &str,
+        value: Json,
+        id: Json,
+    ) -> Response<Body> {
+        let ours = respond(parts.status.as_u16(), &rpc(Some(id), member, value));
+        let (mut ours, body) = ours.into_parts();
+        let mut headers = self.passed(head, &parts.headers);
+        headers.remove(http::header::ETAG);
+        headers.extend(std::mem::take(&mut ours.headers));
+        ours.headers = headers;
+        Response::from_parts(ours, body)
+    }
 }

@@ -1,0 +1,42 @@
+//! Legacy sessions, bound to who opened them.
+//!
+//! Promises: a session id of the upstream's reaches a client only under a seal for its own actor, and reaches the
+//! upstream only if it comes under that seal: another user's, another tenant's, a forged and a bare one are all told
+//! alike that there is no such session, before anything is forwarded. Nothing is stored for it.
+//!
+//! Absent on purpose: sessions in the modern era, which has none: the header crosses in neither direction.
+
+use super::parse::Head;
+use crate::domain::refusal::Refusal;
+use crate::domain::seal::{Handle, Seal};
+use crate::mcp::message::Era;
+use crate::upstream::headers::{Bound, SESSION_ID};
+
+/// Puts the upstream's own id in place of the sealed one that the client sent.
+pub(super) fn bind_session(head: &mut Head, seal: &Seal) -> Result<(), Refusal> {
+    if head.era == Era::Modern {
+        head.headers.remove(SESSION_ID);
+        return Ok(());
+    }
+    let mut sent = head.headers.get_all(SESSION_ID).iter();
+    let Some(sealed) = sent.next() else { return Ok(()) };
+    if sent.next().is_some() {
+        let (header, detail) = (SESSION_ID.to_string(), "the header is repeated".to_owned());
+        return Err(Refusal::HeaderMismatch { header, detail });
+    }
+    let actor = head.verified.actor();
+    let opened = sealed.to_str().ok().and_then(|sealed| seal.open(Handle::Session, actor, sealed));
+    let raw = opened.and_then(|opened| opened.raw.parse().ok()).ok_or(Refusal::NoSuchSession)?;
+    head.headers.insert(SESSION_ID, raw);
+    Ok(())
+}
+
+/// Whether the request stands in a session, whose end the client must hear as such.
+pub(super) fn in_session(head: &Head) -> bool {
+    head.era == Era::Legacy && head.headers.contains_key(SESSION_ID)
+}
+
+/// For whom a session id in the answer is sealed; for nobody where there are no sessions.
+pub(super) fn bound<'a>(head: &'a Head, seal: &'a Seal) -> Option<Bound<'a>> {
+    (head.era == Era::Legacy).then(|| Bound { seal, actor: head.verified.actor() })
+}
