@@ -66,6 +66,12 @@ impl Actor {
         })
     }
 
+    /// The caller that no token names: tenant and user `anonymous`, no session, no scopes.
+    pub fn anonymous() -> Self {
+        let nobody = || "anonymous".to_owned();
+        Self { tenant: nobody(), user: nobody(), session: None, scopes: BTreeSet::new() }
+    }
+
     /// The tenant (customer account) that the call is for.
     pub fn tenant(&self) -> &str {
         &self.tenant

@@ -12,10 +12,11 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use tower::Service;
 
+use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
 use super::session::bind_session;
 use super::{Answer, Step};
-use crate::auth::{Verified, Verifier};
+use crate::auth::Verifier;
 use crate::domain::audit::Facts;
 use crate::domain::call::{META_KEY, drop_tenant, take_key};
 use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
@@ -168,7 +169,7 @@ impl Court {
             arguments,
             rule.as_deref(),
         ));
-        let operation = policy.decide(head.verified.actor(), kind, name)?;
+        let operation = policy.decide(head.caller.actor(), kind, name)?;
         mirrored?;
         if operation.effect() != Effect::Mutation {
             return Ok(AllowedWhat::Read { request, operation: Arc::clone(operation) });
@@ -209,7 +210,7 @@ impl Court {
         arguments: Option<Json>,
         rule: Option<&Operation>,
     ) -> Facts {
-        let actor = head.verified.actor();
+        let actor = head.caller.actor();
         let no_paths = Redactor::default();
         let redactor = rule.map_or(&no_paths, Operation::redactor);
         let key = taken.as_ref().ok().and_then(Option::as_ref);
@@ -234,12 +235,12 @@ impl Court {
     }
 
     /// Whether a call that had to wait is still allowed: the policy may have changed, the token may have run out.
-    pub(super) fn still_allows(&self, verified: &Verified, operation: &Operation) -> Result<(), Refusal> {
-        if !self.verifier.still_holds(verified) {
+    pub(super) fn still_allows(&self, caller: &Caller, operation: &Operation) -> Result<(), Refusal> {
+        if !caller.verified().is_some_and(|verified| self.verifier.still_holds(verified)) {
             return Err(Refusal::BadToken { detail: "it is no longer valid".to_owned() });
         }
         let policy = self.policy.load();
-        policy.decide(verified.actor(), operation.kind(), operation.name())?;
+        policy.decide(caller.actor(), operation.kind(), operation.name())?;
         Ok(())
     }
 }

@@ -166,7 +166,7 @@ impl Clerk {
     {
         let mut entry = self.journal.entry(read_event(&head)).await;
         // A full queue may have kept it waiting for long.
-        self.court.still_allows(&head.verified, &operation)?;
+        self.court.still_allows(&head.caller, &operation)?;
         head.asked.mark_audited();
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
         let forwarded = inner.call(claimed).await;

@@ -147,7 +147,7 @@ impl Road {
         };
         let key = terms.forward_key().header_value(KeyParts {
             service: &self.service,
-            tenant: head.verified.actor().tenant(),
+            tenant: head.caller.actor().tenant(),
             tool: mutation.operation.name(),
             key: mutation.key.as_str(),
         });
@@ -190,7 +190,7 @@ impl Road {
     }
 
     fn headers(&self, head: &Head, key: Option<&str>) -> HeaderMap {
-        let actor = head.verified.actor();
+        let actor = head.caller.actor();
         let traceparent = &head.asked.trace().parent;
         headers::outbound(&head.headers, &self.front, head.asked.peer(), actor, traceparent, key)
     }

@@ -11,6 +11,7 @@ pub mod asked;
 pub mod authenticate;
 pub mod authorize;
 mod body;
+pub mod caller;
 pub mod claim;
 pub mod forward;
 pub mod observe;

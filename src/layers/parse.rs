@@ -16,6 +16,7 @@ use tower::Service;
 
 use super::authenticate::Authenticated;
 use super::body::{BodyFault, read_body};
+use super::caller::Caller;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
 use crate::domain::policy::{Kind, is_housekeeping};
@@ -33,7 +34,7 @@ pub struct Head {
     /// The call's notes.
     pub asked: Asked,
     /// Who asks.
-    pub verified: Verified,
+    pub caller: Caller,
     /// The client's headers, as they came.
     pub headers: HeaderMap,
     /// The rules that the message follows.
@@ -144,7 +145,7 @@ impl Bounds {
             return Err(Refusal::Overloaded);
         }
         let headers = with_host(parts.headers, &parts.uri);
-        let head = Head { asked, verified, headers, era };
+        let head = Head { asked, caller: Caller::Verified(verified), headers, era };
         Ok(Parsed { head, what: what(message)? })
     }
 }

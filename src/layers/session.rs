@@ -24,7 +24,7 @@ pub(super) fn bind_session(head: &mut Head, seal: &Seal) -> Result<(), Refusal> 
         let (header, detail) = (SESSION_ID.to_string(), "the header is repeated".to_owned());
         return Err(Refusal::HeaderMismatch { header, detail });
     }
-    let actor = head.verified.actor();
+    let actor = head.caller.actor();
     let opened = sealed.to_str().ok().and_then(|sealed| seal.open(Handle::Session, actor, sealed));
     let raw = opened.and_then(|opened| opened.raw.parse().ok()).ok_or(Refusal::NoSuchSession)?;
     head.headers.insert(SESSION_ID, raw);
@@ -38,5 +38,5 @@ pub(super) fn in_session(head: &Head) -> bool {
 
 /// For whom a session id in the answer is sealed; for nobody where there are no sessions.
 pub(super) fn bound<'a>(head: &'a Head, seal: &'a Seal) -> Option<Bound<'a>> {
-    (head.era == Era::Legacy).then(|| Bound { seal, actor: head.verified.actor() })
+    (head.era == Era::Legacy).then(|| Bound { seal, actor: head.caller.actor() })
 }

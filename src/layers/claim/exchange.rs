@@ -78,7 +78,7 @@ where
         caller: oneshot::Sender<Result<Answer, Refusal>>,
     ) -> Self {
         let id = ClaimId {
-            tenant: head.verified.actor().tenant().to_owned(),
+            tenant: head.caller.actor().tenant().to_owned(),
             service: clerk.service.clone(),
             tool: mutation.operation.name().to_owned(),
             key: mutation.key.as_str().to_owned(),

@@ -85,7 +85,7 @@ impl Road {
         let collected = self.collect(kind, body, &id).await?;
         let response = match collected.reply {
             Some(Reply::Result(mut result)) if lists_tools => {
-                list::rewrite(&mut result, policy, head.verified.actor(), head.era == Era::Modern);
+                list::rewrite(&mut result, policy, head.caller.actor(), head.era == Era::Modern);
                 self.rewritten(head, &parts, "result", Json::Object(result), id)
             }
             Some(Reply::Error(error)) if kind == Media::Events => {

@@ -169,7 +169,7 @@ where
         }
         sleep(patience.pause).await;
         patience.pause = (patience.pause * 2).min(LONGEST_WAIT);
-        self.clerk.court.still_allows(&self.head.verified, &self.mutation.operation)?;
+        self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
         self.read().await
     }
 
