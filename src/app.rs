@@ -31,6 +31,7 @@ use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::mistake::Mistakes;
 use crate::domain::policy::Policy;
 use crate::domain::seal::Seal;
+use crate::domain::site::{NoHost, Sites};
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::journal::Journal;
@@ -64,6 +65,9 @@ pub enum AppFault {
     /// `public_url` is not one.
     #[error("public_url cannot be used")]
     PublicUrl(#[source] NotAResource),
+    /// `public_url` has no host that a client could name.
+    #[error("public_url cannot be used")]
+    PublicHost(#[source] NoHost),
     /// The upstream's address is not one.
     #[error("the upstream's URL cannot be used")]
     UpstreamUrl(#[source] Box<dyn Error + Send + Sync>),
@@ -93,9 +97,12 @@ impl AppFault {
     /// Whether the configuration is at fault, rather than the world.
     pub fn is_configuration(&self) -> bool {
         match self {
-            Self::Policy(_) | Self::Auth(_) | Self::PublicUrl(_) | Self::UpstreamUrl(_) | Self::Tls(_) => {
-                true
-            }
+            Self::Policy(_)
+            | Self::Auth(_)
+            | Self::PublicUrl(_)
+            | Self::PublicHost(_)
+            | Self::UpstreamUrl(_)
+            | Self::Tls(_) => true,
             Self::Store(_) | Self::Listen { .. } | Self::Signal(_) => false,
         }
     }
@@ -170,6 +177,7 @@ fn parts(
     journal: Journal,
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
+    let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
     let road = Arc::new(road(&config)?);
     let authorization_servers = config.auth.authorization_servers.clone();
     let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
@@ -200,6 +208,7 @@ fn parts(
             court: Arc::clone(&court),
             journal,
         }),
+        sites: Arc::new(sites.map_err(AppFault::PublicHost)?),
         verifier,
         bounds: Arc::new(Bounds {
             mcp_path: config.upstream.mcp_path,

@@ -2,10 +2,11 @@
 //!
 //! # The life of a call
 //!
-//! [`server`] takes a connection and hands each request to the [`stack`], which is read from top to bottom: notes and
-//! a place are taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), the
-//! token becomes an actor ([`layers::authenticate`]), bytes become one checked message ([`layers::parse`]), the policy
-//! allows it ([`layers::authorize`]), a mutation's claim is committed ([`layers::claim`]), and the call goes out
+//! [`server`] takes a connection and hands each request to the [`stack`], which is read from top to bottom: notes and a
+//! place are taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), host
+//! and origin are seen to be ours ([`layers::address`]), the token becomes an actor ([`layers::authenticate`]), bytes
+//! become one checked message ([`layers::parse`]), the policy allows it ([`layers::authorize`]), a mutation's claim is
+//! committed ([`layers::claim`]), and the call goes out
 //! ([`layers::forward`]). What came back is judged, stored with its audit row, and only then told.
 //!
 //! # What holds whatever happens

@@ -57,6 +57,8 @@ use tokio::sync::Semaphore;
 use tower::{Service, ServiceBuilder};
 
 use crate::auth::Verifier;
+use crate::domain::site::Sites;
+use crate::layers::address::Address;
 use crate::layers::authenticate::Authenticate;
 use crate::layers::authorize::{Authorize, Court};
 use crate::layers::claim::{Claim, Clerk};
@@ -73,6 +75,8 @@ pub struct Parts {
     pub room: Arc<Semaphore>,
     /// Answers.
     pub desk: Arc<Desk>,
+    /// Where the gate may be called, and from where.
+    pub sites: Arc<Sites>,
     /// Knows actors.
     pub verifier: Arc<Verifier>,
     /// What is read.
@@ -92,10 +96,11 @@ pub fn stack(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, verifier, bounds, court, clerk, road } = parts;
+    let Parts { room, desk, sites, verifier, bounds, court, clerk, road } = parts;
     ServiceBuilder::new()
         .layer_fn(move |inner| Observe::new(inner, Arc::clone(&room))) // outermost: sees every answer, gives none
         .layer_fn(move |inner| Reply::new(inner, Arc::clone(&desk))) // the only one that answers; catches panics below
+        .layer_fn(move |inner| Address::new(inner, Arc::clone(&sites))) // before the token: a page that is not for us learns nothing
         .layer_fn(move |inner| Authenticate::new(inner, Arc::clone(&verifier))) // before anything a stranger sent is read
         .layer_fn(move |inner| Parse::new(inner, Arc::clone(&bounds))) // one parse; all below decide by its result
         .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // before the claim: a replay needs the scope too

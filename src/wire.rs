@@ -80,6 +80,20 @@ pub fn row(refusal: &Refusal) -> Row {
             "There is no such session; nothing was run. Initialize a new one and repeat the call with the same key."
                 .into(),
         ),
+        Refusal::ForeignHost => of(
+            "host_not_allowed",
+            "host_not_allowed",
+            Http { status: 403, code: 40_302 },
+            NEVER_SO,
+            "The request is for another host; nothing was run.".into(),
+        ),
+        Refusal::ForeignOrigin => of(
+            "origin_not_allowed",
+            "origin_not_allowed",
+            Http { status: 403, code: 40_303 },
+            NEVER_SO,
+            "Web pages of this origin may not call here; nothing was run.".into(),
+        ),
         Refusal::NoToken => of(
             "unauthenticated",
             "unauthenticated",

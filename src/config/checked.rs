@@ -13,6 +13,7 @@ use http::Uri;
 
 use super::files::Secret;
 use crate::domain::fingerprint::Secrets;
+use crate::domain::site::{HostRule, OriginRule};
 
 /// Everything that `serve` needs.
 #[non_exhaustive]
@@ -27,6 +28,10 @@ pub struct ServeConfig {
     pub health_listen: SocketAddr,
     /// The MCP endpoint as clients dial it: an absolute http or https URL.
     pub public_url: String,
+    /// Hosts by which clients may call the gate, besides that of `public_url` and the loopback names.
+    pub allowed_hosts: Vec<HostRule>,
+    /// Origins of web pages that may call the gate, besides that of `public_url` and loopback ones.
+    pub allowed_origins: Vec<OriginRule>,
     /// The app.
     pub upstream: UpstreamConfig,
     /// Whose tokens are taken.

@@ -13,7 +13,7 @@ use toml::Spanned;
 
 use super::files::{self, Secret};
 use super::layers::Sources;
-use super::number::Number;
+use super::number::{Number, Texts};
 use super::settings::SETTINGS;
 use crate::domain::mistake::{Mistake, Place};
 use crate::domain::units::{Size, Span, duration_text};
@@ -74,6 +74,26 @@ impl Checks<'_> {
             None => Some(default.to_owned()),
             Some(value) => self.text(key, value).map(|text| text.get_ref().clone()),
         }
+    }
+
+    /// Every entry of a list, as `parse` takes it; an absent list is an empty one.
+    pub(super) fn each<T>(
+        &mut self,
+        set: Option<&Spanned<Texts>>,
+        parse: impl Fn(&str) -> Option<T>,
+        kind: &str,
+        help: &str,
+    ) -> Option<Vec<T>> {
+        let Some(texts) = set else { return Some(Vec::new()) };
+        let parsed = texts.get_ref().0.iter().map(|text| {
+            let entry = parse(text);
+            if entry.is_none() {
+                self.at_with(texts, format!("\"{text}\" is not {kind}"), help);
+            }
+            entry
+        });
+        // All of them are looked at, so that every mistake is told at once.
+        parsed.collect::<Vec<_>>().into_iter().collect()
     }
 
     pub(super) fn span(

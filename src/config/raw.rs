@@ -21,6 +21,8 @@ pub(super) struct RawConfig {
     pub(super) listen: Set<String>,
     pub(super) health_listen: Set<String>,
     pub(super) public_url: Set<String>,
+    pub(super) allowed_hosts: Set<Texts>,
+    pub(super) allowed_origins: Set<Texts>,
     #[serde(default)]
     pub(super) upstream: RawUpstream,
     #[serde(default)]

@@ -16,6 +16,7 @@ use super::number::Texts;
 use super::raw::{RawConfig, RawLimits, RawStore, RawUpstream};
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::{Mistake, Mistakes, Place};
+use crate::domain::site::{HostRule, OriginRule};
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
@@ -35,6 +36,18 @@ impl Layers {
             }
             let public_url = checks.required("public_url", raw.public_url.as_ref());
             let public_url = public_url.and_then(|url| checks.url(url).map(|_| url.get_ref().clone()));
+            let hosts = checks.each(
+                raw.allowed_hosts.as_ref(),
+                HostRule::parse,
+                "a host",
+                "write it like \"api.example.com\" or, for one port only, \"api.example.com:8443\"",
+            );
+            let origins = checks.each(
+                raw.allowed_origins.as_ref(),
+                OriginRule::parse,
+                "an origin",
+                "write it like \"https://app.example.com\", without a path",
+            );
             let upstream = checks.upstream(&raw.upstream);
             let auth = checks.auth(&raw.auth);
             let store = checks.store(&raw.store);
@@ -46,6 +59,8 @@ impl Layers {
                 listen: listen?,
                 health_listen: health_listen?,
                 public_url: public_url?,
+                allowed_hosts: hosts?,
+                allowed_origins: origins?,
                 upstream: upstream?,
                 auth: auth?,
                 store: store?,

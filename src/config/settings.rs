@@ -37,7 +37,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 35] = [
+pub const SETTINGS: [Setting; 37] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     many(
         "secret_file",
@@ -48,6 +48,18 @@ pub const SETTINGS: [Setting; 35] = [
     one("listen", "listen", "ADDRESS", "Where calls come in [0.0.0.0:8080]"),
     one("health_listen", "health-listen", "ADDRESS", "Where /livez and /readyz are [0.0.0.0:8081]"),
     one("public_url", "public-url", "URL", "The MCP endpoint as clients dial it"),
+    many(
+        "allowed_hosts",
+        "allowed-hosts",
+        "HOST",
+        "Other hosts by which clients may call, each at any port or at one; *: any [that of public_url, loopback]",
+    ),
+    many(
+        "allowed_origins",
+        "allowed-origins",
+        "ORIGIN",
+        "Other web pages that may call; *: any [that of public_url, loopback]",
+    ),
     one("upstream.url", "upstream-url", "URL", "The app: scheme, host and port"),
     one("upstream.mcp_path", "upstream-mcp-path", "PATH", "The path of its MCP endpoint [/mcp]"),
     one("upstream.timeout", "upstream-timeout", "DURATION", "A call's whole time upstream [300s]"),

@@ -19,5 +19,6 @@ pub mod policy;
 pub mod redact;
 pub mod refusal;
 pub mod seal;
+pub mod site;
 pub mod time;
 pub mod units;

@@ -43,6 +43,10 @@ pub enum Refusal {
     },
     /// The session that the request names is none of this actor's: forged, somebody else's, or over.
     NoSuchSession,
+    /// The request is for a host that is not this gate.
+    ForeignHost,
+    /// The request comes from a web page that may not call the gate.
+    ForeignOrigin,
     /// No bearer token.
     NoToken,
     /// The token is not acceptable. `detail` is safe to show.

@@ -13,8 +13,8 @@ use http::Request;
 use hyper::body::Incoming;
 use tower::Service;
 
+use super::address::Addressed;
 use super::body::{BodyFault, read_body};
-use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::auth::{AuthFault, Verified, Verifier, bearer};
 use crate::domain::policy::Kind;
@@ -57,7 +57,7 @@ impl<S> Authenticate<S> {
     }
 }
 
-impl<S> Service<Observed<Incoming>> for Authenticate<S>
+impl<S> Service<Addressed> for Authenticate<S>
 where
     S: Service<Authenticated, Response = Answer, Error = Refusal> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -70,11 +70,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, observed: Observed<Incoming>) -> Self::Future {
+    fn call(&mut self, addressed: Addressed) -> Self::Future {
         let mut inner = self.inner.clone();
         let verifier = Arc::clone(&self.verifier);
         Box::pin(async move {
-            let (asked, request) = observed.into_parts();
+            let (asked, request) = addressed.into_parts();
             let outcome = match bearer(request.headers()) {
                 Ok(token) => verifier.verify(token).await,
                 Err(fault) => Err(fault),

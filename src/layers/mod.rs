@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: decisions. They are pure functions in [`crate::domain`]; a layer is thin.
 
+pub mod address;
 pub mod answer;
 pub mod asked;
 pub mod authenticate;

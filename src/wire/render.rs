@@ -169,9 +169,15 @@ fn data(row: &Row) -> Json {
     Json::Object(data)
 }
 
-/// One JSON-RPC response.
+/// One JSON-RPC response. Where no id is known it has none: MCP's schema knows no `null` there.
 pub fn rpc(id: Option<Json>, member: &str, value: Json) -> Json {
-    Json::object([("jsonrpc", Json::from("2.0")), ("id", id.unwrap_or(Json::Null)), (member, value)])
+    let mut response = Object::default();
+    response.insert("jsonrpc", Json::from("2.0"));
+    if let Some(id) = id {
+        response.insert("id", id);
+    }
+    response.insert(member, value);
+    Json::Object(response)
 }
 
 /// A JSON response.

@@ -1,5 +1,7 @@
 //! What the configuration promises: which source counts, what is refused, and how a mistake reads.
 
+mod lists;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -120,22 +122,6 @@ fn a_flag_beats_a_variable_and_a_variable_beats_the_file() {
     let flag = variable.flags(&["--store-connections", "5"]);
     assert_eq!(flag.serve().store.connections, 5);
     assert_eq!(flag.serve().store.url, "sqlite:oncegate.db", "its neighbours stay");
-}
-
-#[test]
-fn lists_and_tables_come_from_every_source() {
-    let sources = Sources::new().variable("ONCEGATE_AUTH__AUDIENCE", "[\"a\", \"b\"]");
-    assert_eq!(sources.serve().auth.audiences, ["a", "b"]);
-    let sources = sources.flags(&["--auth-audience", "c", "--auth-audience", "d"]);
-    assert_eq!(sources.serve().auth.audiences, ["c", "d"]);
-    let sources = sources
-        .file("[store]", "[auth.roles]\nclerk = [\"a\"]\n[store]")
-        .variable("ONCEGATE_AUTH__ROLES", "{ ops = [\"x\", \"y\"] }");
-    let roles = sources.serve().auth.roles;
-    assert_eq!(
-        roles.into_iter().collect::<Vec<_>>(),
-        [("ops".to_owned(), vec!["x".to_owned(), "y".to_owned()])]
-    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![cfg(test)]
 
 mod auth;
+mod challenges;
 mod cli;
 mod clients;
 mod config;
@@ -28,6 +29,7 @@ mod rounds;
 mod scripted;
 mod seal;
 mod sessions;
+mod sites;
 mod sse;
 mod startup;
 mod store;

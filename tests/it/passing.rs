@@ -58,7 +58,9 @@ async fn the_actor_comes_from_the_token_and_from_nowhere_else() {
 
 #[tokio::test]
 async fn the_app_learns_who_called_and_by_which_name() {
-    let (upstream, gate) = started(Home::Sqlite).await;
+    let upstream = Upstream::start().await;
+    let setup = Setup::new(Home::Sqlite, &upstream.url()).set("allowed_hosts", "shop.example.org");
+    let gate = Gate::start(setup).await;
     let ask = gate
         .client(Era::Modern)
         .tool("get_invoice", &json!({ "order_id": "o" }))

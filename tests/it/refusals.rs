@@ -21,6 +21,8 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::BodyCut,
         Refusal::HeaderMismatch { header: detail(), detail: detail() },
         Refusal::NoSuchSession,
+        Refusal::ForeignHost,
+        Refusal::ForeignOrigin,
         Refusal::NoToken,
         Refusal::BadToken { detail: detail() },
         Refusal::KeysUnavailable,

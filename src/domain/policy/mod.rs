@@ -46,7 +46,7 @@ const HOUSEKEEPING: [&str; 8] = [
 ];
 
 /// The reasons that the gate itself writes into the audit.
-pub const GATE_REASONS: [&str; 37] = [
+pub const GATE_REASONS: &[&str] = &[
     "missing_idempotency_key",
     "idempotency_key_invalid",
     "idempotency_key_ambiguous",
@@ -74,6 +74,8 @@ pub const GATE_REASONS: [&str; 37] = [
     "unsupported_media_type",
     "header_mismatch",
     "no_such_session",
+    "host_not_allowed",
+    "origin_not_allowed",
     "unauthenticated",
     "invalid_token",
     "keys_unavailable",

@@ -97,10 +97,21 @@ impl Road {
     }
 
     async fn ask(&self, head: &Head, body: Vec<u8>) -> Result<Response<Incoming>, Refusal> {
-        match tokio::time::timeout(self.timeout, self.send(head, Bytes::from(body), None)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(SendFault::NotSent(_))) => Err(Refusal::UpstreamUnreachable),
-            Ok(Err(SendFault::Lost(_))) | Err(_) => Err(Refusal::ReadFailed),
+        let response =
+            match tokio::time::timeout(self.timeout, self.send(head, Bytes::from(body), None)).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(SendFault::NotSent(_))) => return Err(Refusal::UpstreamUnreachable),
+                Ok(Err(SendFault::Lost(_))) | Err(_) => return Err(Refusal::ReadFailed),
+            };
+        // Told in the gate's own words, whatever its body is: both would name the upstream's inner address.
+        let scope = || headers::challenged_scope(response.headers());
+        match (response.status(), self.front.forward_authorization) {
+            (StatusCode::UNAUTHORIZED, true) => Err(Refusal::UpstreamUnauthorized { scope: scope() }),
+            (StatusCode::FORBIDDEN, true) => Err(Refusal::UpstreamForbidden { scope: scope() }),
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) => {
+                Err(Refusal::ExecutionFailed { detail: None })
+            }
+            _ => Ok(response),
         }
     }
 
@@ -118,14 +129,6 @@ impl Road {
         collected: Collected,
     ) -> Result<Response<Body>, Refusal> {
         let status = parts.status;
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let scope = headers::challenged_scope(&parts.headers);
-            return Err(match (self.front.forward_authorization, status) {
-                (false, _) => Refusal::ExecutionFailed { detail: None },
-                (true, StatusCode::UNAUTHORIZED) => Refusal::UpstreamUnauthorized { scope },
-                (true, _) => Refusal::UpstreamForbidden { scope },
-            });
-        }
         if collected.reply.is_none() && !status.is_client_error() {
             return Err(Refusal::ReadFailed);
         }
