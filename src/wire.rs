@@ -64,6 +64,13 @@ pub fn row(refusal: &Refusal) -> Row {
             NOTHING_RAN,
             "The body did not arrive whole; nothing was run.".into(),
         ),
+        Refusal::VersionMissing => of(
+            "version_missing",
+            "malformed_request",
+            Http { status: 400, code: -32602 },
+            NEVER_SO,
+            "params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing; nothing was run.".into(),
+        ),
         Refusal::HeaderMismatch { header, detail } => of(
             "header_mismatch",
             "header_mismatch",

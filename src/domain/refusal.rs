@@ -34,6 +34,8 @@ pub enum Refusal {
     },
     /// The body did not come whole: the client stopped sending.
     BodyCut,
+    /// The headers speak of the modern era, and the request does not name its version.
+    VersionMissing,
     /// A header that mirrors the body disagrees with it.
     HeaderMismatch {
         /// The header.

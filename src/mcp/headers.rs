@@ -38,13 +38,24 @@ pub fn agree(request: &Request, headers: &HeaderMap) -> Result<Era, Refusal> {
         same(&METHOD, one(headers, &METHOD)?.as_deref(), Some(&request.method))?;
         return Ok(Era::Modern);
     }
-    same(&VERSION, in_header.as_deref(), in_body)?;
+    // Not a mismatch to the specification, which wants to hear of the member that is missing.
+    let in_body = in_body.ok_or(Refusal::VersionMissing)?;
+    same(&VERSION, in_header.as_deref(), Some(in_body))?;
     same(&METHOD, one(headers, &METHOD)?.as_deref(), Some(&request.method))?;
     let name = one(headers, &NAME)?.map(|text| decoded(&NAME, &text)).transpose()?;
-    if name.is_some() || request.subject().is_some() {
+    if name.is_some() || (mirrors_subject(&request.method) && request.subject().is_some()) {
         same(&NAME, name.as_deref(), request.subject())?;
     }
     Ok(Era::Modern)
+}
+
+/// Whether a client has to mirror what the method is about. The modern era knows no other methods of tasks; where a
+/// header comes with one all the same, it must agree.
+fn mirrors_subject(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/call" | "prompts/get" | "resources/read" | "tasks/get" | "tasks/update" | "tasks/cancel"
+    )
 }
 
 fn same(header: &HeaderName, in_header: Option<&str>, in_body: Option<&str>) -> Result<(), Refusal> {

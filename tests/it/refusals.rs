@@ -19,6 +19,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::BodyTooLarge { limit: 1 },
         Refusal::UnsupportedMedia { detail: detail() },
         Refusal::BodyCut,
+        Refusal::VersionMissing,
         Refusal::HeaderMismatch { header: detail(), detail: detail() },
         Refusal::NoSuchSession,
         Refusal::ForeignHost,
