@@ -1,12 +1,13 @@
 # What a person does here. Each target installs what it misses, and says so; a Rust toolchain is the one thing to
 # bring along.
 #
-#   make demo    a sample app, the gate before it, and an agent's bad day (ONESHOT=1: leave when it is over)
-#   make test    every test, on SQLite and on a PostgreSQL that is started for the run
-#   make check   format, lints, documentation, licences, spelling
+#   make demo         a sample app, the gate before it, and an agent's bad day (ONESHOT=1: leave when it is over)
+#   make test         every test, on SQLite and on a PostgreSQL that is started for the run
+#   make conformance  the official MCP suite, against fixture servers directly and through the gate
+#   make check        format, lints, documentation, licences, spelling
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check
+.PHONY: help demo test conformance check
 
 TOOLS := .parts/tools
 # Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
@@ -28,6 +29,11 @@ test: $(STAMP)
 	cargo test --locked --doc
 	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
 
+conformance:
+	tests/conformance/install
+	cargo build --locked --bin oncegate
+	tests/conformance/run
+
 check: $(STAMP)
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
@@ -35,7 +41,7 @@ check: $(STAMP)
 	cargo fetch --locked --quiet
 	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
 	typos
-	shellcheck .ci/run tests/with-postgres tests/clients/install
+	shellcheck .ci/run tests/with-postgres tests/clients/install tests/conformance/install
 
 # Tools that look at the code, in an environment of their own: nothing on the machine changes.
 $(STAMP):
