@@ -36,8 +36,10 @@ use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::journal::Journal;
 use crate::layers::forward::Road;
+use crate::layers::forward::edits::Editor;
 use crate::layers::parse::Bounds;
 use crate::layers::reply::Desk;
+use crate::meter::Meter;
 use crate::stack::{Parts, stack};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
 use crate::tls::TlsFault;
@@ -116,18 +118,19 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     }
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
-    let (journal, writing) = Journal::open(Arc::clone(&store));
+    let meter = Arc::new(Meter::new(&policy));
+    let (journal, writing) = Journal::open(Arc::clone(&store), Arc::clone(&meter));
     let writing = tokio::spawn(writing);
     let (address, health_address) = (config.listen, config.health_listen);
     let grace = config.upstream.timeout + SETTLE_TIME;
-    let parts = parts(config, policy, Arc::clone(&store), journal)?;
+    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter))?;
     let tasks = parts.clerk.tasks.clone();
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
 
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let (health_listener, listener) =
         (listen("health_listen", health_address).await?, listen("listen", address).await?);
-    let health = health(readiness.clone());
+    let health = health(readiness.clone(), meter);
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
     let health =
         tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
@@ -175,10 +178,11 @@ fn parts(
     policy: Policy,
     store: Arc<dyn Store>,
     journal: Journal,
+    meter: Arc<Meter>,
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
-    let road = Arc::new(road(&config)?);
+    let road = Arc::new(road(&config, meter)?);
     let authorization_servers = config.auth.authorization_servers.clone();
     let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
     let court = Arc::new(Court {
@@ -225,7 +229,7 @@ async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListene
 }
 
 /// The road to the upstream.
-fn road(config: &ServeConfig) -> Result<Road, AppFault> {
+fn road(config: &ServeConfig, meter: Arc<Meter>) -> Result<Road, AppFault> {
     let reach =
         Reach { max_idle: config.upstream.max_idle, connect_timeout: config.upstream.connect_timeout };
     let tls = tls::client(config.upstream.ca_file.as_deref()).map_err(AppFault::Tls)?;
@@ -243,6 +247,7 @@ fn road(config: &ServeConfig) -> Result<Road, AppFault> {
             host: text(public.authority().map_or("", |authority| authority.as_str()))?,
             forward_authorization: config.upstream.forward_authorization,
         },
+        editor: Editor { meter },
         service: config.service.clone(),
         seal: Seal::new(config.secrets.clone(), &config.service),
         timeout: config.upstream.timeout,

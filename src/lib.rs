@@ -32,10 +32,11 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin               the life of one call, whole; health
+//! stack  admin               the life of one call, whole; health and counts
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
 //! store  auth  mcp  config   the edges: database, tokens, protocol, settings
+//! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
 
@@ -47,6 +48,7 @@ pub mod config;
 pub mod domain;
 pub mod layers;
 pub mod mcp;
+pub mod meter;
 pub mod server;
 pub mod stack;
 pub mod store;

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: retries. [`crate::upstream`] tells whether a byte went out, and that is the end of it.
 
+pub mod edits;
 mod free;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 use tower::Service;
 use tracing::warn;
 
+use self::edits::Editor;
 use super::Step;
 use super::authorize::Mutation;
 use super::claim::{Claimed, ClaimedWhat};
@@ -89,6 +91,8 @@ pub struct Road {
     pub endpoint: Uri,
     /// What the gate says of itself.
     pub front: Front,
+    /// Changes what lists and capabilities say.
+    pub editor: Editor,
     /// The gate's `service`.
     pub service: String,
     /// Binds what the upstream opens to its actor.

@@ -129,7 +129,11 @@ impl Desk {
                 let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
                 write_down(&*self.store, &self.journal, &row, facts, asked).await;
             }
-            None => warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor."),
+            None => {
+                let wanted = asked.wanted().map(|(_, name)| name.as_str());
+                self.journal.meter().stranger(wanted, row.reason);
+                warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor.");
+            }
         }
         render::refusal(&row, asked.envelope(), &self.resource)
     }
@@ -159,6 +163,7 @@ pub(super) async fn write_down(store: &dyn Store, journal: &Journal, row: &Row, 
         executed: row.executed,
         upstream_status: None,
     };
+    journal.meter().row(&event);
     // A refusal stands whether or not it can be written down: letting the call through would be worse.
     if let Err(fault) = store.append(event.clone()).await {
         let queued = journal.later(event);

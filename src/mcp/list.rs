@@ -1,10 +1,11 @@
 //! `tools/list` as one actor may see it.
 //!
 //! Promises: a tool that the actor may not call is not listed; a mutation asks for its key in a way that a model
-//! understands; arguments that would name a tenant are not offered; the list is marked as this actor's own. Everything
-//! else, the order of tools and members too, is as the upstream wrote it.
+//! understands; arguments that would name a tenant are not offered; the annotations say of a tool what the policy says
+//! of it; the list is marked as this actor's own. Everything else, the order of tools and members too, output schemas
+//! and the cursor of the next page, is as the upstream wrote it.
 //!
-//! Absent on purpose: reading of annotations. What a tool is, the policy says. Schemas are changed at their top level only,
+//! Absent on purpose: reading of annotations. What a tool is, the policy says. Input schemas are changed at their top level only,
 //! and left alone where they are no objects: the key can come in other places then.
 
 use crate::domain::actor::Actor;
@@ -18,18 +19,32 @@ Choose one new unique value (for example a UUID) for each action you intend. \
 On every retry of that action, after an error, a timeout or a missing answer, send exactly the same value again. \
 Choose another value only for another action.";
 
+/// What a list taught about the upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// The tools that the policy does not name.
+    pub unnamed: Vec<String>,
+}
+
 /// Rewrites the result of a `tools/list` for this actor. `modern` says that the protocol is 2026-07-28 or later, where
 /// results say who may cache them; what an older result says about that is made private too.
-pub fn rewrite(result: &mut Object, policy: &Policy, actor: &Actor, modern: bool) {
+pub fn rewrite(result: &mut Object, policy: &Policy, actor: &Actor, modern: bool) -> Learned {
+    let mut learned = Learned::default();
     if let Some(tools) = result.get_mut("tools") {
         let listed = std::mem::replace(tools, Json::Null);
         let listed = if let Json::Array(listed) = listed { listed } else { Vec::new() };
+        for name in listed.iter().filter_map(|tool| tool.get("name")?.as_str()) {
+            if policy.named(Kind::Tool, name).is_none() {
+                learned.unnamed.push(name.to_owned());
+            }
+        }
         let seen = listed.into_iter().filter_map(|tool| rewritten(tool, policy, actor)).collect();
         *tools = Json::Array(seen);
     }
     if modern || result.contains("cacheScope") {
         result.insert("cacheScope", "private");
     }
+    learned
 }
 
 /// The tool as this actor sees it, if it does.
@@ -49,7 +64,31 @@ fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
             }
         }
     }
+    annotate(members, operation);
     Some(tool)
+}
+
+/// Says what the policy knows. A mutation is idempotent through the gate: its key is one of its arguments, so the same
+/// arguments are the same intent, and that runs once. Whether it destroys something, only the policy may say; where it
+/// says nothing, the upstream's word stays.
+fn annotate(tool: &mut Object, operation: &Operation) {
+    if tool.get("annotations").and_then(Json::as_object).is_none() {
+        tool.insert("annotations", Object::new());
+    }
+    let Some(annotations) = tool.get_mut("annotations").and_then(Json::as_object_mut) else { return };
+    match operation.mutation() {
+        None => {
+            annotations.insert("readOnlyHint", true);
+            annotations.insert("destructiveHint", false);
+        }
+        Some(mutation) => {
+            annotations.insert("readOnlyHint", false);
+            annotations.insert("idempotentHint", true);
+            if let Some(destructive) = mutation.destructive() {
+                annotations.insert("destructiveHint", destructive);
+            }
+        }
+    }
 }
 
 fn hide_tenant(schema: &mut Object, operation: &Operation) {

@@ -4,6 +4,7 @@
 //!
 //! Absent on purpose: decisions about claims, and refusals' shapes.
 
+pub mod capabilities;
 pub mod collect;
 pub mod errors;
 pub mod headers;

@@ -9,6 +9,7 @@ mod challenges;
 mod cli;
 mod clients;
 mod config;
+mod counts;
 mod fingerprint;
 mod gate;
 mod harness;

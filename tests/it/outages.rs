@@ -101,6 +101,10 @@ async fn without_its_store_the_gate_forwards_no_mutation() {
         check_refused(&denied, "operation_not_allowed", "no", "no");
     }
     assert_eq!(upstream.calls("refund_order").len(), 1, "only the call before the cut");
+    for (tool, reason) in [("refund_order", "store_unavailable"), ("run_sql", "denied_by_policy")] {
+        let series = format!(r#"oncegate_calls_total{{tool="{tool}",decision="denied",reason="{reason}"}}"#);
+        assert!(gate.count(&series).await >= 2, "{series}: whoever watches hears of it at once");
+    }
     cable.mend().await;
     let met = eventually("the store to be back", async || {
         let met = refund(&gate, Era::Modern, "during").send().await.met();

@@ -228,6 +228,26 @@ async fn the_list_of_tools_is_what_this_actor_may_call() {
 }
 
 #[tokio::test]
+async fn what_a_server_can_do_is_joined_by_what_the_gate_can() {
+    let (upstream, gate) = started(Home::Sqlite).await;
+    let key = json!({ "metaKey": "oncegate/idempotency-key" });
+    for streamed in [false, true] {
+        for (era, method) in [(Era::Legacy, "initialize"), (Era::Modern, "server/discover")] {
+            let can =
+                json!({ "tools": { "listChanged": true }, "logging": {}, "experimental": { "a/b": {} } });
+            let told = json!({ "capabilities": can, "serverInfo": { "name": "app", "version": "1" } });
+            let answer = if streamed { Answer::stream(told) } else { Answer::result(told) };
+            upstream.script(method, [answer]);
+            let result = gate.client(era).rpc(method, &json!({})).send().await.result();
+            let can = &result["capabilities"];
+            assert_eq!(can["tools"], json!({ "listChanged": true, "idempotency": key }), "{method}");
+            assert_eq!(can["experimental"], json!({ "a/b": {}, "oncegate/idempotency": key }), "{method}");
+            assert_eq!((&can["logging"], &result["serverInfo"]["name"]), (&json!({}), &json!("app")));
+        }
+    }
+}
+
+#[tokio::test]
 async fn housekeeping_passes_and_other_methods_need_a_name() {
     let (upstream, gate) = started(Home::Sqlite).await;
     let client = gate.client(Era::Legacy);

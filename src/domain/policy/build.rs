@@ -27,8 +27,8 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// What a read may say: who may call it, and what is kept of it.
 const READ_KEYS: [&str; 8] =
     ["effect", "scopes", "deny_as", "redact", "summary", "reasons", "tenant_arguments", "key_argument"];
-/// What only a tool may say, since only a tool answers with a tool error.
-const TOOL_KEYS: [&str; 2] = ["reasons", "on_tool_error"];
+/// What only a tool may say, since only a tool answers with a tool error, and only tools are listed with annotations.
+const TOOL_KEYS: [&str; 3] = ["reasons", "on_tool_error", "destructive"];
 
 /// What holds where an operation says nothing.
 #[derive(Clone, Debug)]
@@ -237,6 +237,7 @@ impl Checks<'_> {
             on_tool_error: raw.on_tool_error.unwrap_or_default(),
             twin: self.twin(raw, ttl),
             shared_within_tenant: raw.shared_within_tenant.unwrap_or_default(),
+            destructive: raw.destructive,
         };
         (self.mistakes.len() == before).then_some(mutation)
     }

@@ -142,6 +142,7 @@ pub struct Mutation {
     pub(super) on_tool_error: OnToolError,
     pub(super) twin: Option<Twin>,
     pub(super) shared_within_tenant: bool,
+    pub(super) destructive: Option<bool>,
 }
 
 impl Mutation {
@@ -174,6 +175,11 @@ impl Mutation {
     /// What becomes of it when the tool answers with `isError`.
     pub fn on_tool_error(&self) -> OnToolError {
         self.on_tool_error
+    }
+
+    /// Whether it takes something away rather than adding to it, where the policy says.
+    pub fn destructive(&self) -> Option<bool> {
+        self.destructive
     }
 
     /// The look-out for the same arguments under another key, where the policy asks for one.

@@ -64,4 +64,5 @@ pub(super) struct RawOperation {
     pub(super) duplicate_window: Option<Span>,
     pub(super) duplicate: Option<Duplicate>,
     pub(super) shared_within_tenant: Option<bool>,
+    pub(super) destructive: Option<bool>,
 }

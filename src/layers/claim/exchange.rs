@@ -202,7 +202,19 @@ where
         next: &Draft,
         event: Option<AuditEvent>,
     ) -> Result<Swap, StoreError> {
-        self.clerk.store.swap(Write { id: self.id.clone(), expect, next: next.clone(), event }).await
+        let write = Write { id: self.id.clone(), expect, next: next.clone(), event: event.clone() };
+        let swap = self.clerk.store.swap(write).await;
+        if let (Ok(Swap::Applied { .. }), Some(event)) = (&swap, &event) {
+            self.clerk.journal.meter().row(event);
+        }
+        swap
+    }
+
+    /// Writes a row down that goes with no claim.
+    async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
+        self.clerk.store.append(event.clone()).await?;
+        self.clerk.journal.meter().row(&event);
+        Ok(())
     }
 
     /// Tells the caller, once; whoever hung up hears nothing.

@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
+use crate::meter::Meter;
 use crate::store::Store;
 
 /// How many rows may wait.
@@ -28,20 +29,32 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The queue's inlet. Cheap to clone; the queue ends when the last one is dropped.
 #[derive(Clone, Debug)]
-pub struct Journal(mpsc::Sender<AuditEvent>);
+pub struct Journal {
+    inlet: mpsc::Sender<AuditEvent>,
+    meter: Arc<Meter>,
+}
 
 /// A row with a place in the queue. It takes that place when this is dropped.
 #[derive(Debug)]
 pub struct Entry {
     event: AuditEvent,
     place: Option<OwnedPermit<AuditEvent>>,
+    meter: Arc<Meter>,
 }
 
 impl Journal {
     /// A queue, and the work of emptying it.
-    pub fn open(store: Arc<dyn Store>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub fn open(
+        store: Arc<dyn Store>,
+        meter: Arc<Meter>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (inlet, outlet) = mpsc::channel(PLACES);
-        (Self(inlet), empty(store, outlet))
+        (Self { inlet, meter }, empty(store, outlet))
+    }
+
+    /// What counts rows. Those of this queue are counted here; whoever writes another counts it when it is decided.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// A place for this row; waits while the queue is full.
@@ -50,13 +63,14 @@ impl Journal {
     /// Dropping the future gives the wait up; nothing was queued.
     pub async fn entry(&self, event: AuditEvent) -> Entry {
         // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
-        Entry { event, place: self.0.clone().reserve_owned().await.ok() }
+        let place = self.inlet.clone().reserve_owned().await.ok();
+        Entry { event, place, meter: Arc::clone(&self.meter) }
     }
 
     /// Queues a denial's row that the store did not take, unless half of the places are gone: the others are for reads,
     /// and a refusal is never kept waiting. Says whether it is queued.
     pub fn later(&self, event: AuditEvent) -> bool {
-        self.0.capacity() > PLACES / 2 && self.0.try_send(event).is_ok()
+        self.inlet.capacity() > PLACES / 2 && self.inlet.try_send(event).is_ok()
     }
 }
 
@@ -69,6 +83,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.meter.row(&self.event);
         if let Some(place) = self.place.take() {
             drop(place.send(self.event.clone()));
         } else {

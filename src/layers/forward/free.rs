@@ -10,15 +10,16 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
+use super::edits::Edit;
 use super::{Forwarded, Note, Road, SendFault};
 use crate::domain::json::Json;
 use crate::domain::policy::{Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
 use crate::mcp::collect::{Collected, Media, collect, media};
+use crate::mcp::errors;
 use crate::mcp::judge::Reply;
 use crate::mcp::message::{Era, Message, Request};
-use crate::mcp::{errors, list};
 use crate::upstream::headers;
 use crate::wire::envelope::{AnyError, Body, full};
 use crate::wire::render::{respond, rpc};
@@ -67,10 +68,10 @@ impl Road {
         message: Message,
         policy: &Policy,
     ) -> Result<Forwarded, Refusal> {
-        let (id, lists_tools, body) = match message {
-            Message::Request(request) => (request.id.clone(), request.method == "tools/list", request.body),
-            Message::Notification(request) => (None, false, request.body),
-            Message::Response(body) => (None, false, body),
+        let (id, edit, body) = match message {
+            Message::Request(request) => (request.id.clone(), Edit::of(&request.method), request.body),
+            Message::Notification(request) => (None, None, request.body),
+            Message::Response(body) => (None, None, body),
         };
         let response = self.ask(head, Json::Object(body).to_bytes()).await?;
         let (parts, body) = response.into_parts();
@@ -79,19 +80,23 @@ impl Road {
         let Some(id) = id else {
             return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         };
-        if kind == Media::Events && !lists_tools {
+        if kind == Media::Events && edit.is_none() {
             return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         }
         let collected = self.collect(kind, body, &id).await?;
-        let response = match collected.reply {
-            Some(Reply::Result(mut result)) if lists_tools => {
-                list::rewrite(&mut result, policy, head.caller.actor(), head.era == Era::Modern);
+        let response = match (collected.reply, edit) {
+            (Some(Reply::Result(mut result)), Some(edit)) => {
+                let modern = head.era == Era::Modern;
+                self.editor.edit(edit, &mut result, policy, head.caller.actor(), modern);
                 self.rewritten(head, &parts, "result", Json::Object(result), id)
             }
-            Some(Reply::Error(error)) if kind == Media::Events => {
+            (Some(Reply::Error(error)), _) if kind == Media::Events => {
                 self.rewritten(head, &parts, "error", Json::Object(error), id)
             }
-            _ => self.unguarded(head, &parts, collected)?,
+            (reply, _) => {
+                let collected = Collected { reply, ..collected };
+                self.unguarded(head, &parts, collected)?
+            }
         };
         Ok(Forwarded::Passed { response, note })
     }

@@ -112,6 +112,19 @@ fn a_mutation_without_scopes_is_a_mistake() {
 }
 
 #[test]
+fn only_a_tool_that_changes_something_can_destroy_something() {
+    check(
+        "[tools.t]\neffect = \"read\"\ndestructive = false\n",
+        "p.toml:3:1: \"destructive\" has no meaning with effect = \"read\"",
+    );
+    check(
+        "[methods.\"a/b\"]\neffect = \"mutation\"\nscopes = [\"s\"]\ndestructive = true\n",
+        "p.toml:4:1: \"destructive\" has a meaning for tools only",
+    );
+    check_mutation("destructive = \"no\"", "p.toml:4:15: wrong type: string \"no\", where a boolean is due");
+}
+
+#[test]
 fn scopes_that_no_token_can_carry_are_mistakes() {
     check(
         "[tools.t]\neffect = \"read\"\nscopes = []\n",

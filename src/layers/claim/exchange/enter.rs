@@ -221,7 +221,7 @@ where
             upstream_status: Some(kept.status),
             ..self.event(None)
         };
-        self.clerk.store.append(event).await.map_err(|fault| {
+        self.append(event).await.map_err(|fault| {
             error!(error = %Chain(&fault), "A replay was not written down, and so not given.");
             Refusal::ReplayNotRecorded { first_seen }
         })?;
