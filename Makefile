@@ -31,7 +31,7 @@ test: $(STAMP)
 
 conformance:
 	tests/conformance/install
-	cargo build --locked --bin oncegate
+	cargo build --locked --bin oncegate --example conformance
 	tests/conformance/run
 
 check: $(STAMP)

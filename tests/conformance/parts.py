@@ -27,6 +27,7 @@ GATE = ROOT / "target/debug/oncegate"
 
 SERVERS = {
     "python": [PARTS / "clients/python2/bin/python", HERE / "servers/python/server.py"],
+    "rust": [ROOT / "target/debug/examples/conformance"],
     "typescript": [NODE, HERE / "servers/typescript/server.cjs"],
 }
 
