@@ -39,6 +39,7 @@ use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
 use crate::layers::parse::Bounds;
 use crate::layers::reply::Desk;
+use crate::mcp::given::Given;
 use crate::meter::Meter;
 use crate::stack::{Parts, stack};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
@@ -189,6 +190,7 @@ fn parts(
         policy: ArcSwap::from_pointee(policy),
         fingerprinter: Fingerprinter::new(config.secrets),
         seal: road.seal.clone(),
+        given: road.given.clone(),
         service: config.service.clone(),
         verifier: Arc::clone(&verifier),
     });
@@ -250,6 +252,7 @@ fn road(config: &ServeConfig, meter: Arc<Meter>) -> Result<Road, AppFault> {
         editor: Editor { meter },
         service: config.service.clone(),
         seal: Seal::new(config.secrets.clone(), &config.service),
+        given: Given::default(),
         timeout: config.upstream.timeout,
     })
 }

@@ -101,6 +101,22 @@ pub fn row(refusal: &Refusal) -> Row {
             NEVER_SO,
             "Web pages of this origin may not call here; nothing was run.".into(),
         ),
+        // As servers say it of a task that they do not know.
+        Refusal::NoSuchTask => of(
+            "no_such_task",
+            "no_such_task",
+            Told { code: -32602 },
+            NEVER_SO,
+            "There is no such task; nothing was run.".into(),
+        ),
+        Refusal::TaskActLost => of(
+            "outcome_unknown",
+            "outcome_unknown",
+            Told { code: 40_902 },
+            (Maybe, Retry::No),
+            "The task may have heard this, but the answer got lost. Look at the task (tasks/get) before you send it again."
+                .into(),
+        ),
         Refusal::NoToken => of(
             "unauthenticated",
             "unauthenticated",

@@ -49,6 +49,10 @@ pub enum Refusal {
     ForeignHost,
     /// The request comes from a web page that may not call the gate.
     ForeignOrigin,
+    /// A task that the request names is none of this actor's: forged, somebody else's, or not a task's id at all.
+    NoSuchTask,
+    /// A request that does something to a task was sent and no trustworthy answer came.
+    TaskActLost,
     /// No bearer token.
     NoToken,
     /// The token is not acceptable. `detail` is safe to show.

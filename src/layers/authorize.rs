@@ -5,6 +5,8 @@
 //!
 //! Absent on purpose: annotations and names as grounds for anything. What the policy does not name is denied.
 
+mod follow;
+
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -12,6 +14,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use tower::Service;
 
+use self::follow::{ask_about, is_mutation};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
 use super::session::bind_session;
@@ -27,8 +30,10 @@ use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
 use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
+use crate::mcp::given::Given;
 use crate::mcp::headers::{self, VERSION};
 use crate::mcp::message::{Message, Request};
+use crate::mcp::tasks::follows_up;
 use crate::upstream::headers::IDEMPOTENCY_KEY;
 
 /// A message that may go on.
@@ -48,6 +53,13 @@ pub(super) enum AllowedWhat {
         /// The message, as it will be forwarded.
         request: Request,
         /// Its rule.
+        operation: Arc<Operation>,
+    },
+    /// It does something to a task that an allowed call made: no claim, but a row before the answer.
+    Act {
+        /// The message, as it will be forwarded.
+        request: Request,
+        /// The rule of the operation that made the task.
         operation: Arc<Operation>,
     },
     /// Housekeeping.
@@ -91,6 +103,8 @@ pub struct Court {
     pub service: String,
     /// Opens what is bound to an actor.
     pub seal: Seal,
+    /// Which tasks were given to whom.
+    pub given: Given,
     /// Tells whether a token still holds, after a wait.
     pub verifier: Arc<Verifier>,
 }
@@ -136,7 +150,11 @@ impl Court {
         let policy = self.policy.load_full();
         let bound = bind_session(&mut head, &self.seal);
         let what = match what {
-            What::Passage(message) => AllowedWhat::Passage { message, policy },
+            What::Passage(mut message) => {
+                bound.clone()?;
+                head.tasks = self.opener(head.caller.actor()).message(&mut message, &mut head.headers)?;
+                AllowedWhat::Passage { message, policy }
+            }
             What::Call { request, kind, name } => {
                 self.allow_call(&mut head, &policy, request, kind, &name)?
             }
@@ -155,6 +173,7 @@ impl Court {
         name: &str,
     ) -> Result<AllowedWhat, Refusal> {
         let rule = policy.named(kind, name).cloned();
+        let opened = self.opener(head.caller.actor()).request(&mut request, &mut head.headers);
         let mirrored = take_mirrors(head, &request, kind, rule.as_deref());
         let taken = take(&mut request, &head.headers, kind, rule.as_deref());
         let arguments = subject_of(&request, kind);
@@ -169,6 +188,14 @@ impl Court {
             arguments,
             rule.as_deref(),
         ));
+        head.tasks = opened?;
+        ask_about(&mut head.tasks, policy, head.caller.actor())?;
+        if kind == Kind::Method && follows_up(name) && !is_mutation(rule.as_ref()) {
+            if rule.is_some() {
+                policy.decide(head.caller.actor(), kind, name)?;
+            }
+            return Self::follow_up(head, request, rule.as_ref());
+        }
         let operation = policy.decide(head.caller.actor(), kind, name)?;
         mirrored?;
         if operation.effect() != Effect::Mutation {

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: the decision, which is [`crate::domain::ledger`], and the wire.
 
+mod act;
 mod exchange;
 pub mod journal;
 mod keep;
@@ -55,6 +56,11 @@ pub(super) enum ClaimedWhat {
         request: Request,
         /// Its rule.
         operation: Arc<Operation>,
+    },
+    /// It does something to a task.
+    Act {
+        /// The message.
+        request: Request,
     },
     /// Housekeeping.
     Passage {
@@ -134,6 +140,7 @@ where
                 Box::pin(async { told.await.unwrap_or(Err(Refusal::Internal)) })
             }
             AllowedWhat::Read { request, operation } => Box::pin(clerk.read(inner, head, request, operation)),
+            AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
             AllowedWhat::Passage { message, policy } => {
                 Box::pin(pass(inner, Claimed { head, what: ClaimedWhat::Passage { message, policy } }))
             }
@@ -166,7 +173,7 @@ impl Clerk {
     {
         let mut entry = self.journal.entry(read_event(&head)).await;
         // A full queue may have kept it waiting for long.
-        self.court.still_allows(&head.caller, &operation)?;
+        self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
         head.asked.mark_audited();
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
         let forwarded = inner.call(claimed).await;

@@ -27,11 +27,13 @@ use super::parse::Head;
 use super::session;
 use crate::domain::chain::Chain;
 use crate::domain::json::Json;
-use crate::domain::policy::{Forwarded as KeyParts, OnToolError};
+use crate::domain::policy::{Forwarded as KeyParts, OnToolError, Operation};
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
 use crate::mcp::collect::{collect, media};
+use crate::mcp::given::Given;
 use crate::mcp::judge::{Verdict, judge};
+use crate::mcp::tasks::outbound::Sealer;
 use crate::upstream::headers::{self, Front};
 use crate::upstream::{SendFault, Upstream};
 use crate::wire::envelope::Body;
@@ -97,6 +99,8 @@ pub struct Road {
     pub service: String,
     /// Binds what the upstream opens to its actor.
     pub seal: Seal,
+    /// Which tasks were given to whom.
+    pub given: Given,
     /// How long a call that needs no claim may take to be answered, in full or by its stream's head.
     pub timeout: Duration,
 }
@@ -124,6 +128,7 @@ impl Service<Claimed> for Forward {
             match what {
                 ClaimedWhat::Owned { mutation, deadline } => Ok(road.run(&head, &mutation, deadline).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
+                ClaimedWhat::Act { request } => road.act(&head, &request).await,
                 ClaimedWhat::Passage { message, policy } => road.pass(&head, message, &policy).await,
             }
         })
@@ -186,6 +191,17 @@ impl Road {
     ) -> Result<Response<Incoming>, SendFault> {
         let headers = self.headers(head, key);
         self.upstream.send(&Method::POST, &self.endpoint, &headers, &body).await
+    }
+
+    /// How task ids pass to this client; `called` is the operation of which a task may come.
+    fn sealer(&self, head: &Head, called: Option<&Arc<Operation>>) -> Sealer {
+        Sealer {
+            seal: self.seal.clone(),
+            given: self.given.clone(),
+            actor: head.caller.actor().clone(),
+            named: head.tasks.clone(),
+            called: called.cloned(),
+        }
     }
 
     /// The response headers that this client may see.

@@ -23,6 +23,7 @@ use crate::domain::policy::{Kind, is_housekeeping};
 use crate::domain::refusal::Refusal;
 use crate::mcp::headers;
 use crate::mcp::message::{self, Era, Message};
+use crate::mcp::tasks::Named;
 use crate::wire::envelope::Envelope;
 
 /// How long a client may take to send its body.
@@ -39,6 +40,8 @@ pub struct Head {
     pub headers: HeaderMap,
     /// The rules that the message follows.
     pub era: Era,
+    /// The tasks that it names, once they were opened.
+    pub tasks: Named,
 }
 
 /// One checked message.
@@ -145,7 +148,7 @@ impl Bounds {
             return Err(Refusal::Overloaded);
         }
         let headers = with_host(parts.headers, &parts.uri);
-        let head = Head { asked, caller: Caller::Verified(verified), headers, era };
+        let head = Head { asked, caller: Caller::Verified(verified), headers, era, tasks: Named::default() };
         Ok(Parsed { head, what: what(message)? })
     }
 }

@@ -124,6 +124,24 @@ fn text_of(argument: &Json) -> Option<String> {
     }
 }
 
+/// Has the header that names a request's subject, where there is one, say something else.
+pub fn set_name(headers: &mut HeaderMap, name: &str) {
+    if headers.contains_key(&NAME)
+        && let Ok(value) = encoded(name).try_into()
+    {
+        headers.insert(NAME, value);
+    }
+}
+
+/// As a header can say it: in base64 what would not arrive as it is.
+fn encoded(text: &str) -> String {
+    let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && text.trim() == text
+        && !text.is_empty()
+        && !text.starts_with("=?base64?");
+    if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) }
+}
+
 /// `=?base64?…?=` decoded; anything else as it is.
 fn decoded(header: &HeaderName, text: &str) -> Result<String, Refusal> {
     let Some(inner) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {

@@ -1,15 +1,18 @@
 //! MCP on the wire: messages, answers, streams, lists.
 //!
-//! Promises: both protocol eras, never translated into one another; pure functions but for [`collect`], which reads.
+//! Promises: both protocol eras, never translated into one another; pure functions but for [`collect`], which reads,
+//! and [`given`], which remembers.
 //!
 //! Absent on purpose: decisions about claims, and refusals' shapes.
 
 pub mod capabilities;
 pub mod collect;
 pub mod errors;
+pub mod given;
 pub mod headers;
 pub mod judge;
 pub mod list;
 pub mod message;
 pub mod sse;
 pub mod takes;
+pub mod tasks;

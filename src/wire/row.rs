@@ -42,7 +42,7 @@ pub enum Shape {
         /// 401 or 403.
         status: u16,
     },
-    /// HTTP 200: a tool error for `tools/call`, a JSON-RPC error of this (positive) code for other methods.
+    /// HTTP 200: a tool error for `tools/call`, a JSON-RPC error of this code for other methods.
     Told {
         /// The JSON-RPC code for methods other than `tools/call`.
         code: i64,

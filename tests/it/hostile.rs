@@ -2,7 +2,7 @@
 //!
 //! Promises: each attempt goes through the running gate; what the upstream received is the truth.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_postgres::NoTls;
 
 use crate::harness::answer::Answer;
@@ -130,24 +130,6 @@ async fn a_question_that_was_not_kept_is_not_called_a_call_that_ran() {
     let refusal = refund(&gate, Era::Modern).send().await.refusal();
     assert_eq!((&refusal["executed"], &refusal["retry"]), (&json!("maybe"), &json!("no")), "{refusal}");
     assert_eq!(upstream.calls("refund_order").len(), 1);
-}
-
-#[tokio::test]
-async fn what_a_task_is_updated_with_is_part_of_the_intent() {
-    let upstream = Upstream::start().await;
-    let method = "[methods.\"tasks/update\"]\neffect = \"mutation\"\nscopes = [\"billing:refund\"]\n\n";
-    let old = "[methods.\"resources/read\"]";
-    let setup = Setup::new(Home::Sqlite, &upstream.url()).policy(old, &format!("{method}{old}"));
-    let gate = Gate::start(setup).await;
-    upstream.script("tasks/update", [Answer::result(json!({}))]);
-    let update = |input: Value| {
-        let params = json!({ "taskId": "t1", "inputResponses": input, "idempotencyKey": "k1" });
-        gate.client(Era::Legacy).rpc("tasks/update", &params)
-    };
-    assert_eq!(update(json!({ "a": 1 })).send().await.met(), "first");
-    assert_eq!(update(json!({ "a": 1 })).send().await.met(), "replay");
-    let other = update(json!({ "a": 2 })).send().await;
-    assert_eq!(other.json()["error"]["code"], 42_201, "{}", other.json());
 }
 
 #[tokio::test]

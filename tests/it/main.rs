@@ -34,6 +34,7 @@ mod sites;
 mod sse;
 mod startup;
 mod store;
+mod tasks;
 mod terms;
 mod transport;
 mod wire;

@@ -24,6 +24,8 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::NoSuchSession,
         Refusal::ForeignHost,
         Refusal::ForeignOrigin,
+        Refusal::NoSuchTask,
+        Refusal::TaskActLost,
         Refusal::NoToken,
         Refusal::BadToken { detail: detail() },
         Refusal::KeysUnavailable,

@@ -34,7 +34,7 @@ const VERSION_DIGITS: usize = 12;
 
 /// MCP methods that every authenticated actor may call. The policy cannot name them: a file that denied one of them
 /// would be believed, and would change nothing.
-const HOUSEKEEPING: [&str; 8] = [
+const HOUSEKEEPING: [&str; 9] = [
     "initialize",
     "server/discover",
     "ping",
@@ -42,6 +42,7 @@ const HOUSEKEEPING: [&str; 8] = [
     "resources/list",
     "resources/templates/list",
     "prompts/list",
+    "tasks/list",
     "logging/setLevel",
 ];
 
@@ -74,6 +75,7 @@ pub const GATE_REASONS: &[&str] = &[
     "unsupported_media_type",
     "header_mismatch",
     "no_such_session",
+    "no_such_task",
     "host_not_allowed",
     "origin_not_allowed",
     "unauthenticated",

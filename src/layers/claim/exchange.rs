@@ -33,6 +33,7 @@ use crate::layers::authorize::Mutation;
 use crate::layers::forward::Forwarded;
 use crate::layers::parse::Head;
 use crate::layers::{reply, session};
+use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{Seen, StoreError, Swap, Write, event_id};
 use crate::wire;
 
@@ -168,6 +169,17 @@ where
         }
     }
 
+    fn sealer(&self) -> Sealer {
+        let court = &self.clerk.court;
+        Sealer {
+            seal: court.seal.clone(),
+            given: court.given.clone(),
+            actor: self.head.caller.actor().clone(),
+            named: self.head.tasks.clone(),
+            called: Some(Arc::clone(&self.mutation.operation)),
+        }
+    }
+
     fn keeper(&self) -> Keeper<'_> {
         Keeper {
             operation: &self.mutation.operation,
@@ -175,6 +187,7 @@ where
             limit: self.clerk.stored_response,
             forwards_token: self.clerk.forwards_token,
             in_session: session::in_session(&self.head),
+            sealer: self.sealer(),
         }
     }
 

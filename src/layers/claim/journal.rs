@@ -40,6 +40,10 @@ pub struct Entry {
     event: AuditEvent,
     place: Option<OwnedPermit<AuditEvent>>,
     meter: Arc<Meter>,
+    /// Whether the store has it already.
+    written: bool,
+    /// Whether it is not to be written at all.
+    withdrawn: bool,
 }
 
 impl Journal {
@@ -64,7 +68,7 @@ impl Journal {
     pub async fn entry(&self, event: AuditEvent) -> Entry {
         // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
         let place = self.inlet.clone().reserve_owned().await.ok();
-        Entry { event, place, meter: Arc::clone(&self.meter) }
+        Entry { event, place, meter: Arc::clone(&self.meter), written: false, withdrawn: false }
     }
 
     /// Queues a denial's row that the store did not take, unless half of the places are gone: the others are for reads,
@@ -79,11 +83,30 @@ impl Entry {
     pub fn event_mut(&mut self) -> &mut AuditEvent {
         &mut self.event
     }
+
+    /// Gives the place back: the call was refused after all, and has another row.
+    pub fn withdraw(&mut self) {
+        self.withdrawn = true;
+    }
+
+    /// Commits the row now; where the store is away it takes its place in the queue.
+    pub async fn write(mut self, store: &dyn Store) {
+        match store.append(self.event.clone()).await {
+            Ok(()) => self.written = true,
+            Err(fault) => error!(error = %Chain(&fault), "A row was not written at once; it is queued."),
+        }
+    }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        if self.withdrawn {
+            return;
+        }
         self.meter.row(&self.event);
+        if self.written {
+            return;
+        }
         if let Some(place) = self.place.take() {
             drop(place.send(self.event.clone()));
         } else {

@@ -16,6 +16,7 @@ use crate::domain::refusal::Refusal;
 use crate::layers::forward::Forwarded;
 use crate::mcp::errors;
 use crate::mcp::judge::{Reply, Verdict};
+use crate::mcp::tasks::outbound::Sealer;
 
 /// The row's reason where nobody knows what came of an attempt.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
@@ -96,6 +97,8 @@ pub(super) struct Keeper<'a> {
     pub forwards_token: bool,
     /// Whether the call stands in a session, which the upstream may have lost.
     pub in_session: bool,
+    /// Seals the ids of tasks, before anything is kept.
+    pub sealer: Sealer,
 }
 
 impl Keeper<'_> {
@@ -157,6 +160,10 @@ impl Keeper<'_> {
     /// The answer for the client, its encoding if it may be kept, its summary for the row.
     fn keep(&self, kind: Kind, member: Object, status: u16, headers: Vec<(String, String)>) -> Keeping {
         let redactor = self.operation.redactor();
+        let mut member = member;
+        if kind == Kind::Result {
+            self.sealer.result(&mut member);
+        }
         let mut value = Json::Object(member);
         match kind {
             Kind::Result => redactor.mask_result(&mut value),

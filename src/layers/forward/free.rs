@@ -5,6 +5,8 @@
 //!
 //! Absent on purpose: any record of what passed. A read's row is written by the step outside.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -30,14 +32,15 @@ impl Road {
         &self,
         head: &Head,
         request: &Request,
-        operation: &Operation,
+        operation: &Arc<Operation>,
     ) -> Result<Forwarded, Refusal> {
+        let sealer = self.sealer(head, Some(operation).filter(|_| head.tasks.elsewhere));
         let id = request.id.clone().unwrap_or(Json::Null);
         let response = self.ask(head, Json::Object(request.body.clone()).to_bytes()).await?;
         let (parts, body) = response.into_parts();
         let kind = media(&parts.headers);
         let mut note = Note { status: parts.status.as_u16(), ..Note::default() };
-        if kind == Media::Events && !operation.reads_results() {
+        if kind == Media::Events && !operation.reads_results() && head.tasks.elsewhere {
             return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         }
         let collected = self.collect(kind, body, &id).await?;
@@ -47,10 +50,15 @@ impl Road {
         let (member, value) = match reply {
             Reply::Error(error) => ("error", Json::Object(error)),
             Reply::Result(result) => {
+                let mut result = result;
+                sealer.result(&mut result);
                 let mut result = Json::Object(result);
-                operation.redactor().mask_result(&mut result);
-                note.summary = operation.summary_of(&result);
-                note.reason = result
+                for operation in std::iter::once(operation).chain(&head.tasks.also) {
+                    operation.redactor().mask_result(&mut result);
+                }
+                let told = sealer.told(&result);
+                note.summary = operation.summary_of(told);
+                note.reason = told
                     .as_object()
                     .and_then(errors::code_of)
                     .and_then(|code| operation.reason_for(&code).map(str::to_owned));
@@ -61,6 +69,25 @@ impl Road {
         Ok(Forwarded::Passed { response, note })
     }
 
+    /// What is done to a task, whose answer is short.
+    pub(super) async fn act(&self, head: &Head, request: &Request) -> Result<Forwarded, Refusal> {
+        let id = request.id.clone().unwrap_or(Json::Null);
+        let lost = |refusal| if refusal == Refusal::ReadFailed { Refusal::TaskActLost } else { refusal };
+        let response = self.ask(head, Json::Object(request.body.clone()).to_bytes()).await.map_err(lost)?;
+        let (parts, body) = response.into_parts();
+        let note = Note { status: parts.status.as_u16(), ..Note::default() };
+        let collected = self.collect(media(&parts.headers), body, &id).await.map_err(lost)?;
+        let response = match collected.reply {
+            Some(Reply::Result(mut result)) => {
+                self.sealer(head, None).result(&mut result);
+                self.rewritten(head, &parts, "result", Json::Object(result), id)
+            }
+            Some(Reply::Error(error)) => self.rewritten(head, &parts, "error", Json::Object(error), id),
+            None => self.unguarded(head, &parts, collected).map_err(lost)?,
+        };
+        Ok(Forwarded::Passed { response, note })
+    }
+
     /// Housekeeping. A tools list is filtered; the rest passes.
     pub(super) async fn pass(
         &self,
@@ -68,6 +95,7 @@ impl Road {
         message: Message,
         policy: &Policy,
     ) -> Result<Forwarded, Refusal> {
+        let lists_tasks = matches!(&message, Message::Request(request) if request.method == "tasks/list");
         let (id, edit, body) = match message {
             Message::Request(request) => (request.id.clone(), Edit::of(&request.method), request.body),
             Message::Notification(request) => (None, None, request.body),
@@ -80,7 +108,7 @@ impl Road {
         let Some(id) = id else {
             return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         };
-        if kind == Media::Events && edit.is_none() {
+        if kind == Media::Events && edit.is_none() && !lists_tasks {
             return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
         }
         let collected = self.collect(kind, body, &id).await?;
@@ -88,6 +116,10 @@ impl Road {
             (Some(Reply::Result(mut result)), Some(edit)) => {
                 let modern = head.era == Era::Modern;
                 self.editor.edit(edit, &mut result, policy, head.caller.actor(), modern);
+                self.rewritten(head, &parts, "result", Json::Object(result), id)
+            }
+            (Some(Reply::Result(mut result)), None) if lists_tasks => {
+                self.sealer(head, None).result(&mut result);
                 self.rewritten(head, &parts, "result", Json::Object(result), id)
             }
             (Some(Reply::Error(error)), _) if kind == Media::Events => {
