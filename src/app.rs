@@ -40,6 +40,7 @@ use crate::layers::forward::edits::Editor;
 use crate::layers::parse::Bounds;
 use crate::layers::reply::Desk;
 use crate::mcp::given::Given;
+use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
 use crate::stack::{Parts, stack};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
@@ -183,7 +184,8 @@ fn parts(
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
-    let road = Arc::new(road(&config, meter)?);
+    let mirrors = Arc::new(Mirrors::default());
+    let road = Arc::new(road(&config, Editor { meter, mirrors: Arc::clone(&mirrors) })?);
     let authorization_servers = config.auth.authorization_servers.clone();
     let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
     let court = Arc::new(Court {
@@ -191,6 +193,7 @@ fn parts(
         fingerprinter: Fingerprinter::new(config.secrets),
         seal: road.seal.clone(),
         given: road.given.clone(),
+        mirrors,
         service: config.service.clone(),
         verifier: Arc::clone(&verifier),
     });
@@ -231,7 +234,7 @@ async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListene
 }
 
 /// The road to the upstream.
-fn road(config: &ServeConfig, meter: Arc<Meter>) -> Result<Road, AppFault> {
+fn road(config: &ServeConfig, editor: Editor) -> Result<Road, AppFault> {
     let reach =
         Reach { max_idle: config.upstream.max_idle, connect_timeout: config.upstream.connect_timeout };
     let tls = tls::client(config.upstream.ca_file.as_deref()).map_err(AppFault::Tls)?;
@@ -249,7 +252,7 @@ fn road(config: &ServeConfig, meter: Arc<Meter>) -> Result<Road, AppFault> {
             host: text(public.authority().map_or("", |authority| authority.as_str()))?,
             forward_authorization: config.upstream.forward_authorization,
         },
-        editor: Editor { meter },
+        editor,
         service: config.service.clone(),
         seal: Seal::new(config.secrets.clone(), &config.service),
         given: Given::default(),

@@ -33,6 +33,7 @@ use crate::domain::seal::Seal;
 use crate::mcp::given::Given;
 use crate::mcp::headers::{self, VERSION};
 use crate::mcp::message::{Message, Request};
+use crate::mcp::mirrors::Mirrors;
 use crate::mcp::tasks::follows_up;
 use crate::upstream::headers::IDEMPOTENCY_KEY;
 
@@ -105,6 +106,8 @@ pub struct Court {
     pub seal: Seal,
     /// Which tasks were given to whom.
     pub given: Given,
+    /// Which headers go with the arguments that are taken out.
+    pub mirrors: Arc<Mirrors>,
     /// Tells whether a token still holds, after a wait.
     pub verifier: Arc<Verifier>,
 }
@@ -174,7 +177,7 @@ impl Court {
     ) -> Result<AllowedWhat, Refusal> {
         let rule = policy.named(kind, name).cloned();
         let opened = self.opener(head.caller.actor()).request(&mut request, &mut head.headers);
-        let mirrored = take_mirrors(head, &request, kind, rule.as_deref());
+        let mirrored = take_mirrors(head, &self.mirrors, &request, kind, rule.as_deref());
         let taken = take(&mut request, &head.headers, kind, rule.as_deref());
         let arguments = subject_of(&request, kind);
         let prints = self.fingerprinter.of(arguments.as_ref());
@@ -275,17 +278,15 @@ impl Court {
 /// Takes the headers out that mirror what [`take`] takes out of a tool's arguments.
 fn take_mirrors(
     head: &mut Head,
+    mirrors: &Mirrors,
     request: &Request,
     kind: Kind,
     rule: Option<&Operation>,
 ) -> Result<(), Refusal> {
     let Some(rule) = rule.filter(|_| kind == Kind::Tool) else { return Ok(()) };
-    let mut taken: Vec<&str> = rule.tenant_arguments().iter().map(String::as_str).collect();
-    if !rule.mutation().is_some_and(Rule::forward_argument) {
-        taken.push(rule.key_argument());
-    }
+    let taken: Vec<&str> = rule.taken_arguments().collect();
     let arguments = request.params().and_then(|params| params.get("arguments")).and_then(Json::as_object);
-    headers::take_mirrors(&mut head.headers, head.era, &taken, arguments)
+    headers::take_mirrors(&mut head.headers, head.era, &taken, &mirrors.of(rule.name()), arguments)
 }
 
 /// Where a client that sent no key is told to put it.

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName};
 
 use super::message::{Era, FIRST_MODERN, Request};
+use super::mirrors::{ARGUMENT, Mirror};
 use crate::domain::json::{Json, Object};
 use crate::domain::refusal::Refusal;
 
@@ -18,8 +19,6 @@ use crate::domain::refusal::Refusal;
 pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Before the name of a header that mirrors one argument of a tool.
-const ARGUMENT: &str = "mcp-param-";
 
 /// The era that a message belongs to, once its headers were seen to agree with it.
 ///
@@ -84,27 +83,36 @@ fn one(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal
 /// believe them. In the modern era each must have said what its argument says, and what was not said in the body may
 /// not be said in a header.
 ///
-/// The header's name is the tool's choice; usually it is the argument's own, so case, `-` and `_` do not count.
+/// The header's name is the tool's choice. Usually it is the argument's own, so case, `-` and `_` do not count; another
+/// one must be `known` from a tools list.
 pub fn take_mirrors(
     headers: &mut HeaderMap,
     era: Era,
     taken: &[&str],
+    known: &[Mirror],
     arguments: Option<&Object>,
 ) -> Result<(), Refusal> {
     let names: Vec<HeaderName> = headers.keys().cloned().collect();
     let mut agreed = Ok(());
     for name in names {
         let Some(mirrored) = name.as_str().strip_prefix(ARGUMENT).map(folded) else { continue };
-        let Some(argument) = taken.iter().find(|argument| folded(argument) == mirrored) else { continue };
+        let known = known.iter().filter(|mirror| mirror.header == name);
+        let listed = known.map(|mirror| mirror.argument.as_str()).find(|argument| taken.contains(argument));
+        let alike = || taken.iter().copied().find(|argument| folded(argument) == mirrored);
+        let Some(argument) = listed.or_else(alike) else { continue };
         if era == Era::Modern && agreed.is_ok() {
             let value = arguments.and_then(|arguments| arguments.get(argument)).and_then(text_of);
-            agreed = one(headers, &name)
-                .and_then(|text| text.map(|text| decoded(&name, &text)).transpose())
-                .and_then(|text| same(&name, text.as_deref(), value.as_deref()));
+            agreed = one(headers, &name).and_then(|text| says(&name, text.as_deref(), value.as_deref()));
         }
         headers.remove(&name);
     }
     agreed
+}
+
+/// Whether a header says this value of an argument. Blanks around it do not count: HTTP loses them.
+fn says(header: &HeaderName, text: Option<&str>, value: Option<&str>) -> Result<(), Refusal> {
+    let text = text.map(|text| decoded(header, text)).transpose()?;
+    same(header, text.as_deref().map(str::trim), value.map(str::trim))
 }
 
 fn folded(name: &str) -> String {
@@ -117,7 +125,7 @@ fn folded(name: &str) -> String {
 /// An argument as a header says it.
 fn text_of(argument: &Json) -> Option<String> {
     match argument {
-        Json::String(text) => Some(text.trim().to_owned()),
+        Json::String(text) => Some(text.clone()),
         Json::Number(number) => Some(number.as_str().to_owned()),
         Json::Bool(flag) => Some(flag.to_string()),
         Json::Null | Json::Array(_) | Json::Object(_) => None,

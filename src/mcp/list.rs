@@ -8,6 +8,7 @@
 //! Absent on purpose: reading of annotations. What a tool is, the policy says. Input schemas are changed at their top level only,
 //! and left alone where they are no objects: the key can come in other places then.
 
+use super::mirrors::Mirror;
 use crate::domain::actor::Actor;
 use crate::domain::json::{Json, Object};
 use crate::domain::key::MAX_KEY_BYTES;
@@ -24,6 +25,8 @@ Choose another value only for another action.";
 pub struct Learned {
     /// The tools that the policy does not name.
     pub unnamed: Vec<String>,
+    /// Of each tool that it does name, the headers that mirror arguments which do not go on.
+    pub mirrors: Vec<(String, Vec<Mirror>)>,
 }
 
 /// Rewrites the result of a `tools/list` for this actor. `modern` says that the protocol is 2026-07-28 or later, where
@@ -33,9 +36,11 @@ pub fn rewrite(result: &mut Object, policy: &Policy, actor: &Actor, modern: bool
     if let Some(tools) = result.get_mut("tools") {
         let listed = std::mem::replace(tools, Json::Null);
         let listed = if let Json::Array(listed) = listed { listed } else { Vec::new() };
-        for name in listed.iter().filter_map(|tool| tool.get("name")?.as_str()) {
-            if policy.named(Kind::Tool, name).is_none() {
-                learned.unnamed.push(name.to_owned());
+        for tool in &listed {
+            let Some(name) = tool.get("name").and_then(Json::as_str) else { continue };
+            match policy.named(Kind::Tool, name) {
+                Some(operation) => learned.mirrors.push((name.to_owned(), mirrors(tool, operation))),
+                None => learned.unnamed.push(name.to_owned()),
             }
         }
         let seen = listed.into_iter().filter_map(|tool| rewritten(tool, policy, actor)).collect();
@@ -45,6 +50,15 @@ pub fn rewrite(result: &mut Object, policy: &Policy, actor: &Actor, modern: bool
         result.insert("cacheScope", "private");
     }
     learned
+}
+
+/// The headers by which clients mirror what the gate takes out of this tool's arguments.
+fn mirrors(tool: &Json, operation: &Operation) -> Vec<Mirror> {
+    let header = |argument: &str| {
+        let name = tool.path(&["inputSchema", "properties", argument, "x-mcp-header"])?.as_str()?;
+        Mirror::new(name, argument)
+    };
+    operation.taken_arguments().filter_map(header).collect()
 }
 
 /// The tool as this actor sees it, if it does.
@@ -59,9 +73,9 @@ fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
         hide_tenant(schema, operation);
         if is_mutation {
             ask_for_key(schema, operation.key_argument());
-            if !operation.mutation().is_some_and(Mutation::forward_argument) {
-                unmirror(schema, operation.key_argument());
-            }
+        }
+        if !operation.mutation().is_some_and(Mutation::forward_argument) {
+            unmirror(schema, operation.key_argument());
         }
     }
     annotate(members, operation);

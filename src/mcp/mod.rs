@@ -13,6 +13,7 @@ pub mod headers;
 pub mod judge;
 pub mod list;
 pub mod message;
+pub mod mirrors;
 pub mod sse;
 pub mod takes;
 pub mod tasks;

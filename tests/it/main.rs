@@ -20,6 +20,7 @@ mod json;
 mod ledger;
 mod list;
 mod mcp;
+mod mirrored;
 mod outages;
 mod outcomes;
 mod passing;

@@ -9,6 +9,7 @@ use oncegate::mcp::errors::code_of;
 use oncegate::mcp::headers::{agree, take_mirrors};
 use oncegate::mcp::judge::{Verdict, judge, reply_to};
 use oncegate::mcp::message::{Era, Message, Request};
+use oncegate::mcp::mirrors::Mirror;
 use oncegate::mcp::takes::takes;
 
 fn json(text: &str) -> Json {
@@ -142,7 +143,10 @@ fn check_mirrors(era: Era, headers: &[(&str, &str)], remain: Result<&[&str], &st
     for (name, value) in headers {
         map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
     }
-    let met = take_mirrors(&mut map, era, &["tenant_id", "idempotency_key", "account"], Some(&arguments));
+    let taken = ["tenant_id", "idempotency_key", "account"];
+    let known = [("Where", "tenant_id"), ("Order", "order_id"), ("Account", "tenant_id")];
+    let known = known.map(|(name, argument)| Mirror::new(name, argument).expect("a header's name"));
+    let met = take_mirrors(&mut map, era, &taken, &known, Some(&arguments));
     let met = met.map_err(|refusal| {
         let Refusal::HeaderMismatch { header, .. } = refusal else { panic!("{refusal:?} is no mismatch") };
         header
@@ -159,6 +163,8 @@ fn a_header_that_mirrors_what_is_taken_out_agrees_and_goes_too() {
         ("Mcp-Param-TenantId", "acme"),
         ("Mcp-Param-Tenant-Id", "=?base64?YWNtZQ==?="),
         ("Mcp-Param-Idempotency-Key", "k"),
+        ("Mcp-Param-Where", "acme"),
+        ("mcp-param-WHERE", "=?base64?IGFjbWUg?="),
     ] {
         check_mirrors(Era::Modern, &[header, other], Ok(&["mcp-param-order"]));
         check_mirrors(Era::Legacy, &[(header.0, "globex"), other], Ok(&["mcp-param-order"]));
@@ -166,7 +172,7 @@ fn a_header_that_mirrors_what_is_taken_out_agrees_and_goes_too() {
         check_mirrors(Era::Modern, &[(header.0, "globex")], Err(&name));
         check_mirrors(Era::Modern, &[header, header], Err(&name));
     }
-    check_mirrors(Era::Modern, &[("Mcp-Param-Account", "acme")], Err("mcp-param-account"));
+    check_mirrors(Era::Modern, &[("Mcp-Param-Account", "acme"), other], Ok(&["mcp-param-order"]));
     check_mirrors(Era::Modern, &[("Mcp-Param-Tenant", "8")], Ok(&["mcp-param-tenant"]));
 }
 

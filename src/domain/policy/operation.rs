@@ -259,6 +259,13 @@ impl Operation {
         &self.tenant_arguments
     }
 
+    /// Every argument that does not go on to the app: those that name a tenant, and the key, unless the app wants it.
+    pub fn taken_arguments(&self) -> impl Iterator<Item = &str> {
+        let keeps_key = self.mutation().is_some_and(Mutation::forward_argument);
+        let key = Some(self.key_argument.as_str()).filter(|_| !keeps_key);
+        self.tenant_arguments.iter().map(String::as_str).chain(key)
+    }
+
     /// What masks its private fields, and secrets, in arguments and results.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor

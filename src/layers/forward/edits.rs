@@ -10,6 +10,7 @@ use tracing::warn;
 use crate::domain::actor::Actor;
 use crate::domain::json::Object;
 use crate::domain::policy::Policy;
+use crate::mcp::mirrors::Mirrors;
 use crate::mcp::{capabilities, list};
 use crate::meter::Meter;
 
@@ -41,6 +42,8 @@ impl Edit {
 pub struct Editor {
     /// Counts what is hidden.
     pub meter: Arc<Meter>,
+    /// Remembers which headers mirror what is taken out of calls.
+    pub mirrors: Arc<Mirrors>,
 }
 
 impl Editor {
@@ -49,7 +52,11 @@ impl Editor {
         match edit {
             Edit::Capabilities => capabilities::advertise(result),
             Edit::Tools => {
-                for tool in list::rewrite(result, policy, actor, modern).unnamed {
+                let learned = list::rewrite(result, policy, actor, modern);
+                for (tool, mirrors) in learned.mirrors {
+                    self.mirrors.learn(&tool, mirrors);
+                }
+                for tool in learned.unnamed {
                     let tool: String = tool.chars().take(SHOWN).collect();
                     if self.meter.hidden(&tool) {
                         warn!(tool, "The upstream has a tool that the policy does not name; it is hidden.");
