@@ -216,8 +216,9 @@ impl Court {
 
     /// Which round of the call this is, by what it brings for the upstream's questions.
     fn round(&self, params: Option<&Object>) -> AskedRound {
-        let inputs = params.and_then(|params| params.get("inputResponses"));
-        let state = params.and_then(|params| params.get("requestState"));
+        // Some clients write `null` for what they leave out.
+        let said = |name: &str| params.and_then(|params| params.get(name)).filter(|value| !value.is_null());
+        let (inputs, state) = (said("inputResponses"), said("requestState"));
         if inputs.is_none() && state.is_none() {
             return AskedRound::default();
         }
