@@ -10,6 +10,7 @@ mod tokens;
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::config::{ServeConfig, load_policy};
 use crate::domain::chain::Chain;
 use crate::domain::fingerprint::Fingerprinter;
 use crate::domain::mistake::Mistakes;
+use crate::domain::mode::Mode;
 use crate::domain::policy::Policy;
 use crate::domain::seal::Seal;
 use crate::domain::site::{NoHost, Sites};
@@ -42,12 +44,13 @@ use crate::layers::reply::Desk;
 use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
-use crate::stack::{Parts, stack};
+use crate::server::{self, Silence};
+use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
+use crate::tls;
 use crate::tls::TlsFault;
 use crate::upstream::headers::Front;
 use crate::upstream::{Reach, Upstream};
-use crate::{server, tls};
 
 pub use tokens::token_settings;
 
@@ -124,6 +127,7 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (journal, writing) = Journal::open(Arc::clone(&store), Arc::clone(&meter));
     let writing = tokio::spawn(writing);
     let (address, health_address) = (config.listen, config.health_listen);
+    let mode = config.mode;
     let grace = config.upstream.timeout + SETTLE_TIME;
     let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter))?;
     let tasks = parts.clerk.tasks.clone();
@@ -134,11 +138,23 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
         (listen("health_listen", health_address).await?, listen("listen", address).await?);
     let health = health(readiness.clone(), meter);
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
-    let health =
-        tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
+    let health = tokio::spawn(server::serve(
+        health_listener,
+        health,
+        Silence::Waits,
+        CancellationToken::new(),
+        Duration::ZERO,
+    ));
     let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), address));
-    let serving = server::serve(listener, stack(parts), stop.clone(), grace);
-    tokio::pin!(serving);
+    let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
+        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), Silence::Waits, stop.clone(), grace)),
+        Mode::Observe => {
+            warn!(
+                "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
+            );
+            Box::pin(server::serve(listener, watching(parts), Silence::Gone, stop.clone(), grace))
+        }
+    };
 
     let mut signals = Signals::new()?;
     tokio::select! {

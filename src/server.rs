@@ -34,16 +34,30 @@ const MAX_HEADERS: usize = 128;
 /// How long accepting pauses when the system has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What it means that a client of HTTP/1.1 closed its sending side after its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It waits for the answer.
+    Waits,
+    /// It has gone, as most servers take it: the app behind hears of it at once.
+    Gone,
+}
+
 /// Serves `service` on `listener` until `stop`, then waits up to `grace` for running requests.
-pub async fn serve<S, B>(listener: TcpListener, service: S, stop: CancellationToken, grace: Duration)
-where
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    service: S,
+    silence: Silence,
+    stop: CancellationToken,
+    grace: Duration,
+) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let connections = GracefulShutdown::new();
-    let builder = builder();
+    let builder = builder(silence);
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -74,15 +88,14 @@ where
     }
 }
 
-fn builder() -> Builder<TokioExecutor> {
+fn builder(silence: Silence) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_headers(MAX_HEADERS)
-        // A client that stops sending after its request is still waiting for the answer.
-        .half_close(true);
+        .half_close(silence == Silence::Waits);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(64 * 1024);
     builder
 }

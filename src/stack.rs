@@ -66,6 +66,7 @@ use crate::layers::forward::{Forward, Road};
 use crate::layers::observe::Observe;
 use crate::layers::parse::{Bounds, Parse};
 use crate::layers::reply::{Desk, Reply};
+use crate::layers::watch::{Eye, Watch};
 use crate::wire::envelope::Body;
 
 /// What the steps are made of.
@@ -106,4 +107,21 @@ pub fn stack(
         .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // before the claim: a replay needs the scope too
         .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // from here on the caller may hang up
         .service(Forward::new(road)) // innermost: the first byte goes out after the claim is committed
+}
+
+/// The stack of a gate that observes. It refuses nothing: one step decides what the others would have decided.
+pub fn watching(
+    parts: Parts,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let Parts { room, desk, sites, verifier, bounds, court, clerk, road } = parts;
+    let eye = Arc::new(Eye { sites, verifier, bounds, court });
+    ServiceBuilder::new()
+        .layer_fn(move |inner| Observe::new(inner, Arc::clone(&room))) // as above
+        .layer_fn(move |inner| Reply::watching(inner, Arc::clone(&desk))) // answers what cannot be forwarded
+        .layer_fn(move |inner| Watch::new(inner, Arc::clone(&eye))) // what comes out of it is observed, by its type
+        .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // records what would have been claimed
+        .service(Forward::new(road)) // innermost, as above
 }

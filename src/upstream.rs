@@ -7,25 +7,25 @@
 //! Absent on purpose: retries of anything that was begun. The HTTP client's own retries are off; this module tries
 //! again only where the client hands the request back unsent (an idle connection that the upstream had closed).
 
+mod body;
 pub mod headers;
 
-use std::convert::Infallible;
 use std::error::Error;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
-use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
+
+pub use self::body::{AnyError, Source};
+use self::body::{Content, Shared, WatchedBody};
 
 /// How often a request that was handed back unsent is offered to another connection.
 const OFFERS: u32 = 3;
@@ -87,12 +87,35 @@ impl Upstream {
         headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<Response<Incoming>, SendFault> {
+        self.offer(method, uri, headers, &Content::Whole(body.clone())).await
+    }
+
+    /// As [`Upstream::send`], with a body that is sent as it comes. The response may begin before it has ended.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn send_stream(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: Source,
+    ) -> Result<Response<Incoming>, SendFault> {
+        self.offer(method, uri, headers, &Content::Streamed(Shared::new(body))).await
+    }
+
+    async fn offer(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        content: &Content,
+    ) -> Result<Response<Incoming>, SendFault> {
         let mut offers = 0;
         loop {
             offers += 1;
             let begun = Arc::new(AtomicBool::new(false));
-            let body = WatchedBody { bytes: Some(body.clone()), begun: Arc::clone(&begun) };
-            let mut request = Request::new(body);
+            let mut request = Request::new(WatchedBody::new(content, &begun));
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             *request.headers_mut() = headers.clone();
@@ -121,32 +144,4 @@ fn is_handed_back(fault: &hyper_util::client::legacy::Error) -> bool {
         .source()
         .and_then(|source| source.downcast_ref::<hyper::Error>())
         .is_some_and(hyper::Error::is_canceled)
-}
-
-/// A request body that remembers whether the client began to read it.
-#[derive(Debug)]
-struct WatchedBody {
-    bytes: Option<Bytes>,
-    begun: Arc<AtomicBool>,
-}
-
-impl Body for WatchedBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.begun.store(true, Ordering::SeqCst);
-        Poll::Ready(self.bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.as_ref().is_none_or(Bytes::is_empty)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-    }
 }

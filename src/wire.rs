@@ -316,6 +316,13 @@ pub fn row(refusal: &Refusal) -> Row {
             NOTHING_RAN,
             "The service could not be reached; nothing was run. Try again with the same key.".into(),
         ),
+        Refusal::NoGateway => of(
+            "no_gateway",
+            "no_gateway",
+            Http { status: 502, code: -32603 },
+            (Maybe, Retry::No),
+            "The service behind the gate gave no response.".into(),
+        ),
         Refusal::ExecutionFailed { detail } => of(
             "execution_failed",
             "execution_failed",

@@ -13,6 +13,7 @@ use http::Uri;
 
 use super::files::Secret;
 use crate::domain::fingerprint::Secrets;
+use crate::domain::mode::Mode;
 use crate::domain::site::{HostRule, OriginRule};
 
 /// Everything that `serve` needs.
@@ -20,6 +21,8 @@ use crate::domain::site::{HostRule, OriginRule};
 pub struct ServeConfig {
     /// The app that this gate guards.
     pub service: String,
+    /// Whether decisions are carried out.
+    pub mode: Mode,
     /// For fingerprints; the first signs.
     pub secrets: Secrets,
     /// Where calls come in.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::number::{Number, Switch, Texts};
+use crate::domain::mode::Mode;
 use crate::domain::units::{Size, Span};
 
 /// A setting that may be absent, and where it stands if it is not.
@@ -16,6 +17,7 @@ pub(super) type Set<T> = Option<Spanned<T>>;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
+    pub(super) mode: Set<Mode>,
     pub(super) service: Set<String>,
     pub(super) secret_file: Set<Texts>,
     pub(super) listen: Set<String>,

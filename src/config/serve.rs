@@ -55,6 +55,7 @@ impl Layers {
             let limits = checks.limits(&raw.limits);
             Some(ServeConfig {
                 service: service?,
+                mode: raw.mode.as_ref().map(|mode| *mode.get_ref()).unwrap_or_default(),
                 secrets: secrets?,
                 listen: listen?,
                 health_listen: health_listen?,

@@ -37,8 +37,14 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 37] = [
+pub const SETTINGS: [Setting; 38] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
+    one(
+        "mode",
+        "mode",
+        "MODE",
+        "enforce; or observe: decide, write down, refuse nothing, change nothing [enforce]",
+    ),
     many(
         "secret_file",
         "secret-file",

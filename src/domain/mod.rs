@@ -15,6 +15,7 @@ pub mod json;
 pub mod key;
 pub mod ledger;
 pub mod mistake;
+pub mod mode;
 pub mod policy;
 pub mod redact;
 pub mod refusal;

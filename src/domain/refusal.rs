@@ -153,6 +153,8 @@ pub enum Refusal {
     },
     /// The upstream could not be reached: nothing was sent.
     UpstreamUnreachable,
+    /// A request that is no call could not be carried to the upstream, or no response came.
+    NoGateway,
     /// The upstream answered that it did not run the call.
     ExecutionFailed {
         /// For the client: the upstream's own short reason, redacted.

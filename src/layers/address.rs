@@ -77,7 +77,7 @@ where
 
 /// Whether a request with this target and these headers may go on. Whoever runs the gate reads what to change if it
 /// should have.
-fn check(sites: &Sites, target: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check(sites: &Sites, target: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let all = |name: HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let authority = target.authority().map(Authority::as_str);
     sites.check_host(authority, all(HOST)).inspect_err(|_| {

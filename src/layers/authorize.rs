@@ -1,27 +1,31 @@
 //! The step that asks the policy.
 //!
-//! Promises: [`Allowed`] exists only for a call that the policy allows to this actor. For a mutation it holds a valid
-//! key; key and tenant arguments are out of what will be forwarded, and the fingerprint is taken of what remains.
+//! Promises: [`Allowed`] exists only for a call that the policy allows to this actor, or that is observed and says so
+//! in its type ([`Watched`]). For a mutation it holds a valid key; key and tenant arguments are out of what will be
+//! forwarded, and the fingerprint is taken of what remains.
 //!
 //! Absent on purpose: annotations and names as grounds for anything. What the policy does not name is denied.
 
 mod follow;
+mod take;
+mod would;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use http::{HeaderMap, HeaderValue};
 use tower::Service;
 
 use self::follow::{ask_about, is_mutation};
+use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
 use super::session::bind_session;
+use super::watched::Watched;
 use super::{Answer, Step};
 use crate::auth::Verifier;
 use crate::domain::audit::Facts;
-use crate::domain::call::{META_KEY, drop_tenant, take_key};
+use crate::domain::call::META_KEY;
 use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
 use crate::domain::json::{Json, Object};
 use crate::domain::key::Key;
@@ -31,13 +35,13 @@ use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
 use crate::mcp::given::Given;
-use crate::mcp::headers::{self, VERSION};
+use crate::mcp::headers::VERSION;
 use crate::mcp::message::{Message, Request};
 use crate::mcp::mirrors::Mirrors;
 use crate::mcp::tasks::follows_up;
-use crate::upstream::headers::IDEMPOTENCY_KEY;
 
-/// A message that may go on.
+/// A message that may go on: because the policy allows it to this actor, or, where it is observed, whatever the policy
+/// says.
 #[derive(Debug)]
 pub struct Allowed {
     head: Head,
@@ -70,6 +74,8 @@ pub(super) enum AllowedWhat {
         /// The policy by which a list is filtered.
         policy: Arc<Policy>,
     },
+    /// It is observed: it goes on as it came, and what would have been decided is written down.
+    Watched(Box<Watched>),
 }
 
 /// A mutation that the policy allows.
@@ -88,10 +94,23 @@ pub struct Mutation {
 }
 
 impl Allowed {
+    /// A request that goes on whatever was decided about it.
+    pub(super) fn watched(head: Head, watched: Watched) -> Self {
+        Self { head, what: AllowedWhat::Watched(Box::new(watched)) }
+    }
+
     /// What it carries along, and what it is.
     pub(super) fn into_parts(self) -> (Head, AllowedWhat) {
         (self.head, self.what)
     }
+}
+
+/// A call as it will be forwarded, and what was taken out of it.
+struct Weighed {
+    request: Request,
+    mirrored: Result<(), Refusal>,
+    taken: Result<Option<Key>, Refusal>,
+    prints: Fingerprints,
 }
 
 /// What deciding needs.
@@ -177,28 +196,46 @@ impl Court {
     ) -> Result<AllowedWhat, Refusal> {
         let rule = policy.named(kind, name).cloned();
         let opened = self.opener(head.caller.actor()).request(&mut request, &mut head.headers);
-        let mirrored = take_mirrors(head, &self.mirrors, &request, kind, rule.as_deref());
-        let taken = take(&mut request, &head.headers, kind, rule.as_deref());
-        let arguments = subject_of(&request, kind);
-        let prints = self.fingerprinter.of(arguments.as_ref());
-        head.asked.learn_facts(self.facts(
-            head,
-            policy,
-            name,
-            &request,
-            &taken,
-            &prints,
-            arguments,
-            rule.as_deref(),
-        ));
+        let weighed = self.weigh(head, policy, request, kind, name, rule.as_deref());
         head.tasks = opened?;
         ask_about(&mut head.tasks, policy, head.caller.actor())?;
         if kind == Kind::Method && follows_up(name) && !is_mutation(rule.as_ref()) {
             if rule.is_some() {
                 policy.decide(head.caller.actor(), kind, name)?;
             }
-            return Self::follow_up(head, request, rule.as_ref());
+            return Self::follow_up(head, weighed.request, rule.as_ref());
         }
+        self.decide(head, policy, weighed, kind, name)
+    }
+
+    /// Takes out of a call what does not go on, and notes what its row will say.
+    fn weigh(
+        &self,
+        head: &mut Head,
+        policy: &Policy,
+        mut request: Request,
+        kind: Kind,
+        name: &str,
+        rule: Option<&Operation>,
+    ) -> Weighed {
+        let mirrored = take_mirrors(head, &self.mirrors, &request, kind, rule);
+        let taken = take(&mut request, &head.headers, kind, rule);
+        let arguments = subject_of(&request, kind);
+        let prints = self.fingerprinter.of(arguments.as_ref());
+        head.asked.learn_facts(self.facts(head, policy, name, &request, &taken, &prints, arguments, rule));
+        Weighed { request, mirrored, taken, prints }
+    }
+
+    /// What the policy makes of a call.
+    fn decide(
+        &self,
+        head: &Head,
+        policy: &Policy,
+        weighed: Weighed,
+        kind: Kind,
+        name: &str,
+    ) -> Result<AllowedWhat, Refusal> {
+        let Weighed { mut request, mirrored, taken, prints } = weighed;
         let operation = policy.decide(head.caller.actor(), kind, name)?;
         mirrored?;
         if operation.effect() != Effect::Mutation {
@@ -276,20 +313,6 @@ impl Court {
     }
 }
 
-/// Takes the headers out that mirror what [`take`] takes out of a tool's arguments.
-fn take_mirrors(
-    head: &mut Head,
-    mirrors: &Mirrors,
-    request: &Request,
-    kind: Kind,
-    rule: Option<&Operation>,
-) -> Result<(), Refusal> {
-    let Some(rule) = rule.filter(|_| kind == Kind::Tool) else { return Ok(()) };
-    let taken: Vec<&str> = rule.taken_arguments().collect();
-    let arguments = request.params().and_then(|params| params.get("arguments")).and_then(Json::as_object);
-    headers::take_mirrors(&mut head.headers, head.era, &taken, &mirrors.of(rule.name()), arguments)
-}
-
 /// Where a client that sent no key is told to put it.
 fn place_of_key(operation: &Operation) -> String {
     match operation.kind() {
@@ -298,78 +321,7 @@ fn place_of_key(operation: &Operation) -> String {
     }
 }
 
-/// Takes key and tenant out of what will be forwarded, whatever is wrong with the key: a read goes on all the same.
-fn take(
-    request: &mut Request,
-    headers: &HeaderMap,
-    kind: Kind,
-    rule: Option<&Operation>,
-) -> Result<Option<Key>, Refusal> {
-    let values: Result<Vec<&str>, _> =
-        headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::to_str).collect();
-    let unprintable = values.is_err();
-    let values = values.unwrap_or_default();
-    let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
-        return printable(unprintable, take_key(&mut Object::default(), &values, None));
-    };
-    let argument = rule.filter(|_| kind == Kind::Tool).map(Operation::key_argument);
-    let taken = take_key(params, &values, argument);
-    if let Some(rule) = rule {
-        let arguments = match kind {
-            Kind::Tool => params.get_mut("arguments").and_then(Json::as_object_mut),
-            Kind::Method => Some(params),
-        };
-        if let Some(arguments) = arguments {
-            drop_tenant(arguments, rule.tenant_arguments());
-        }
-    }
-    printable(unprintable, taken)
-}
-
-/// A header that is no text cannot agree with what else names a key.
-fn printable(unprintable: bool, taken: Result<Option<Key>, Refusal>) -> Result<Option<Key>, Refusal> {
-    if unprintable {
-        let detail = "the Idempotency-Key header is not printable ASCII".to_owned();
-        return Err(Refusal::KeyInvalid { detail });
-    }
-    taken
-}
-
-/// What the fingerprint is taken of: a tool's arguments, a method's parameters without what is about the call itself.
-fn subject_of(request: &Request, kind: Kind) -> Option<Json> {
-    let params = request.params()?;
-    match kind {
-        Kind::Tool => params.get("arguments").cloned(),
-        Kind::Method => {
-            let mut params = params.clone();
-            params.remove("_meta");
-            if has_rounds(&request.method) {
-                params.remove("inputResponses");
-                params.remove("requestState");
-            }
-            Some(Json::Object(params))
-        }
-    }
-}
-
-/// Whether the upstream may answer with questions, so that the same call comes again with what answers them. What
-/// `tasks/update` brings under the same name is what it is about.
-fn has_rounds(method: &str) -> bool {
-    !method.starts_with("tasks/")
-}
-
-/// The app's own tool wants the key: it gets it where its schema has it.
-fn put_argument(request: &mut Request, argument: &str, key: &str) {
-    let Some(params) = request.params_mut() else { return };
-    if params.get("arguments").and_then(Json::as_object).is_none() {
-        params.insert("arguments", Json::Object(Object::default()));
-    }
-    if let Some(arguments) = params.get_mut("arguments").and_then(Json::as_object_mut) {
-        arguments.insert(argument, Json::from(key));
-    }
-}
-
 /// Names come from clients: what is written down of them is bounded, and free of what looks like a secret.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     mask_text(text).chars().take(128).collect()
 }

@@ -1,6 +1,7 @@
 //! The step that lets a mutation run once.
 //!
-//! Promises: [`Claimed`] exists only for a call whose claim is committed, or for one that the policy says needs none.
+//! Promises: [`Claimed`] exists only for a call whose claim is committed, or for one that the policy says needs none, or
+//! for one that is observed and says so in its type.
 //! From here on the caller may hang up: claim, forward and settle run in a task of their own that nothing cancels.
 //!
 //! Absent on purpose: the decision, which is [`crate::domain::ledger`], and the wire.
@@ -9,6 +10,7 @@ mod act;
 mod exchange;
 pub mod journal;
 mod keep;
+mod watch;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +26,9 @@ use self::exchange::Exchange;
 use self::journal::Journal;
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
 use super::forward::Forwarded;
+use super::forward::raw::Ear;
 use super::parse::Head;
+use super::watched::Raw;
 use super::{Answer, Step};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::policy::{Operation, Policy};
@@ -68,6 +72,13 @@ pub(super) enum ClaimedWhat {
         message: Message,
         /// The policy by which a list is filtered.
         policy: Arc<Policy>,
+    },
+    /// It is observed: whatever the ledger says, it goes on.
+    Watched {
+        /// The request, as it came.
+        raw: Raw,
+        /// Who listens to its answer, where somebody does.
+        ear: Option<Ear>,
     },
 }
 
@@ -141,6 +152,7 @@ where
             }
             AllowedWhat::Read { request, operation } => Box::pin(clerk.read(inner, head, request, operation)),
             AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
+            AllowedWhat::Watched(watched) => Box::pin(clerk.watch(inner, head, *watched)),
             AllowedWhat::Passage { message, policy } => {
                 Box::pin(pass(inner, Claimed { head, what: ClaimedWhat::Passage { message, policy } }))
             }

@@ -7,6 +7,7 @@
 
 pub mod edits;
 mod free;
+pub mod raw;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -130,6 +131,7 @@ impl Service<Claimed> for Forward {
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
                 ClaimedWhat::Act { request } => road.act(&head, &request).await,
                 ClaimedWhat::Passage { message, policy } => road.pass(&head, message, &policy).await,
+                ClaimedWhat::Watched { raw, ear } => Ok(road.watch(&head, raw, ear).await),
             }
         })
     }

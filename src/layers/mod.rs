@@ -19,6 +19,8 @@ pub mod observe;
 pub mod parse;
 pub mod reply;
 mod session;
+pub mod watch;
+pub mod watched;
 
 pub use answer::Answer;
 pub use asked::Asked;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, Entry, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
@@ -27,7 +28,7 @@ use crate::mcp::tasks::Named;
 use crate::wire::envelope::Envelope;
 
 /// How long a client may take to send its body.
-const BODY_TIME: Duration = Duration::from_secs(30);
+pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// What every parsed message carries along.
 #[derive(Debug)]
@@ -68,6 +69,24 @@ pub(super) enum What {
 }
 
 impl Parsed {
+    /// The message that these bytes are.
+    pub(super) fn read(
+        asked: Asked,
+        caller: Caller,
+        headers: HeaderMap,
+        target: &Uri,
+        bytes: &Bytes,
+    ) -> Result<Self, Refusal> {
+        let message = Message::parse(bytes).inspect_err(|_| asked.learn_id(bytes))?;
+        let era = address(&asked, &message, &headers)?;
+        if !asked.has_room() {
+            return Err(Refusal::Overloaded);
+        }
+        let headers = with_host(headers, target);
+        let head = Head { asked, caller, headers, era, tasks: Named::default() };
+        Ok(Self { head, what: what(message)? })
+    }
+
     /// What it carries along, and what it is.
     pub(super) fn into_parts(self) -> (Head, What) {
         (self.head, self.what)
@@ -122,6 +141,11 @@ where
 }
 
 impl Bounds {
+    /// Whether this is the MCP endpoint.
+    pub(super) fn is_endpoint(&self, target: &Uri) -> bool {
+        target.path() == self.mcp_path && target.query().is_none()
+    }
+
     async fn parse(
         &self,
         asked: Asked,
@@ -129,7 +153,7 @@ impl Bounds {
         request: Request<Incoming>,
     ) -> Result<Parsed, Refusal> {
         let (parts, body) = request.into_parts();
-        if parts.uri.path() != self.mcp_path || parts.uri.query().is_some() {
+        if !self.is_endpoint(&parts.uri) {
             return Err(Refusal::NoSuchEndpoint);
         }
         if parts.method != Method::POST {
@@ -142,14 +166,7 @@ impl Bounds {
             Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
             Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
         };
-        let message = Message::parse(&bytes).inspect_err(|_| asked.learn_id(&bytes))?;
-        let era = address(&asked, &message, &parts.headers)?;
-        if !asked.has_room() {
-            return Err(Refusal::Overloaded);
-        }
-        let headers = with_host(parts.headers, &parts.uri);
-        let head = Head { asked, caller: Caller::Verified(verified), headers, era, tasks: Named::default() };
-        Ok(Parsed { head, what: what(message)? })
+        Parsed::read(asked, Caller::Verified(verified), parts.headers, &parts.uri, &bytes)
     }
 }
 
@@ -205,7 +222,7 @@ fn short(method: &str) -> String {
 }
 
 /// The headers with the host that the client asked for: HTTP/2 carries it in the target alone.
-fn with_host(mut headers: HeaderMap, target: &Uri) -> HeaderMap {
+pub(super) fn with_host(mut headers: HeaderMap, target: &Uri) -> HeaderMap {
     let host = target.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
     if let (Entry::Vacant(vacant), Some(host)) = (headers.entry(HOST), host) {
         vacant.insert(host);
@@ -213,7 +230,7 @@ fn with_host(mut headers: HeaderMap, target: &Uri) -> HeaderMap {
     headers
 }
 
-fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Refusal> {
     let refuse = |detail: &str| Err(Refusal::UnsupportedMedia { detail: detail.to_owned() });
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = text.split(';').next().unwrap_or_default().trim();

@@ -35,6 +35,8 @@ use crate::wire::{self, Row, render};
 #[derive(Clone)]
 pub struct Reply<S> {
     inner: S,
+    /// Whether it serves the gate's own documents; where the gate observes, the app's are asked for.
+    documents: bool,
     desk: Arc<Desk>,
 }
 
@@ -57,7 +59,12 @@ pub struct Desk {
 impl<S> Reply<S> {
     /// Around `inner`.
     pub fn new(inner: S, desk: Arc<Desk>) -> Self {
-        Self { inner, desk }
+        Self { inner, documents: true, desk }
+    }
+
+    /// Around the steps of a gate that observes.
+    pub fn watching(inner: S, desk: Arc<Desk>) -> Self {
+        Self { documents: false, ..Self::new(inner, desk) }
     }
 }
 
@@ -76,7 +83,9 @@ where
     }
 
     fn call(&mut self, observed: Observed<B>) -> Self::Future {
-        if let Some(document) = self.desk.document(observed.request()) {
+        if self.documents
+            && let Some(document) = self.desk.document(observed.request())
+        {
             return Box::pin(ready(Ok(document)));
         }
         let desk = Arc::clone(&self.desk);

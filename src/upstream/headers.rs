@@ -6,6 +6,8 @@
 //!
 //! Absent on purpose: `Authorization`, unless the configuration says that gate and app are one audience.
 
+mod unchanged;
+
 use std::net::IpAddr;
 
 use http::HeaderMap;
@@ -18,6 +20,8 @@ use http::header::{
 use crate::domain::actor::Actor;
 use crate::domain::answer::is_kept_header;
 use crate::domain::seal::{Handle, Seal};
+
+pub use unchanged::{returned, unchanged};
 
 /// The key that the backend hears.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -119,12 +123,7 @@ pub fn outbound(
     headers.insert(FORWARDED_PROTO, front.proto.clone());
     put(&mut headers, FORWARDED_FOR, &chain(client, peer));
     put(&mut headers, TRACEPARENT, traceparent);
-    put(&mut headers, TENANT, actor.tenant());
-    put(&mut headers, USER, actor.user());
-    put(&mut headers, SCOPES, &actor.scopes_joined());
-    if let Some(session) = actor.session() {
-        put(&mut headers, SESSION, session);
-    }
+    put_actor(&mut headers, actor);
     if let Some(key) = key {
         put(&mut headers, IDEMPOTENCY_KEY, key);
     }
@@ -203,6 +202,15 @@ fn chain(client: &HeaderMap, peer: IpAddr) -> String {
     let mut chain: Vec<String> = before.map(str::to_owned).collect();
     chain.push(peer.to_string());
     chain.join(", ")
+}
+
+fn put_actor(headers: &mut HeaderMap, actor: &Actor) {
+    put(headers, TENANT, actor.tenant());
+    put(headers, USER, actor.user());
+    put(headers, SCOPES, &actor.scopes_joined());
+    if let Some(session) = actor.session() {
+        put(headers, SESSION, session);
+    }
 }
 
 fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {

@@ -21,6 +21,7 @@ mod ledger;
 mod list;
 mod mcp;
 mod mirrored;
+mod observe;
 mod outages;
 mod outcomes;
 mod passing;

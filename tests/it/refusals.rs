@@ -50,6 +50,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::AnswerNotForClient { first_seen },
         Refusal::PossibleDuplicate { earlier_key: detail(), first_seen },
         Refusal::UpstreamUnreachable,
+        Refusal::NoGateway,
         Refusal::ExecutionFailed { detail: None },
         Refusal::ReadFailed,
         Refusal::StoreUnavailable,
@@ -78,6 +79,8 @@ fn whoever_may_have_run_is_never_told_to_try_under_a_new_key() {
 fn only_what_is_no_models_problem_has_a_status_of_its_own() {
     check(|refusal| match row(refusal).shape {
         Shape::Told { .. } | Shape::Fault => true,
+        // What is no call has nobody who would call again because of a status.
+        Shape::Http { .. } if *refusal == Refusal::NoGateway => true,
         Shape::Http { .. } | Shape::Challenge { .. } => row(refusal).executed == Executed::No,
     });
 }

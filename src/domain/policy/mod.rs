@@ -87,6 +87,7 @@ pub const GATE_REASONS: &[&str] = &[
     "method_not_allowed",
     "read_failed",
     "client_gone",
+    "no_gateway",
     "input_required",
 ];
 

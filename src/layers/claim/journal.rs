@@ -68,6 +68,17 @@ impl Journal {
     pub async fn entry(&self, event: AuditEvent) -> Entry {
         // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
         let place = self.inlet.clone().reserve_owned().await.ok();
+        self.placed(event, place)
+    }
+
+    /// A place for this row, if there is one at once. Without, the row is only logged when it is dropped: whoever uses
+    /// this may not be kept waiting.
+    pub fn entry_now(&self, event: AuditEvent) -> Entry {
+        let place = self.inlet.clone().try_reserve_owned().ok();
+        self.placed(event, place)
+    }
+
+    fn placed(&self, event: AuditEvent, place: Option<OwnedPermit<AuditEvent>>) -> Entry {
         Entry { event, place, meter: Arc::clone(&self.meter), written: false, withdrawn: false }
     }
 
@@ -110,7 +121,7 @@ impl Drop for Entry {
         if let Some(place) = self.place.take() {
             drop(place.send(self.event.clone()));
         } else {
-            error!(event = ?self.event, "A read's row found the queue closed.");
+            error!(event = ?self.event, "A row found no place in the queue.");
         }
     }
 }

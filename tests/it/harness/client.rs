@@ -219,6 +219,11 @@ impl Open {
         self.socket.readable().await.expect("the connection stands");
     }
 
+    /// The connection, to read from it bit by bit.
+    pub(crate) fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
     /// The client goes, with a reset rather than a farewell.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().expect("a TCP socket");

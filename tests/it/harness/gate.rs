@@ -127,6 +127,14 @@ impl Gate {
         self.address
     }
 
+    /// The largest that it has been in memory, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let pid = self.process.as_ref().expect("the gate is running").id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+        peak.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
+    }
+
     /// What it logged so far.
     pub(crate) fn logged(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

@@ -1,0 +1,14 @@
+//! Whether what is decided is carried out.
+
+use serde::Deserialize;
+
+/// What a gate does about its decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// It carries them out.
+    #[default]
+    Enforce,
+    /// It writes them down, and lets every call go on as it came.
+    Observe,
+}

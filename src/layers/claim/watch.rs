@@ -1,0 +1,217 @@
+//! Observed calls: what would have been decided is written down, and the call goes on whatever that was.
+//!
+//! Promises: every call that would have a row has one, and its reason begins with `would_` where a gate that enforces
+//! would have refused it; a store that is away keeps nobody waiting. Whoever is answered here is answered by the
+//! upstream, or hears that it cannot be reached.
+//!
+//! Absent on purpose: rows of what is no call.
+
+use std::sync::Arc;
+
+use tower::Service;
+use tracing::info;
+
+use super::journal::Entry;
+use super::{Claimed, ClaimedWhat, Clerk, read_event};
+use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::json::Json;
+use crate::domain::policy::Operation;
+use crate::domain::refusal::Refusal;
+use crate::layers::Answer;
+use crate::layers::authorize::short;
+use crate::layers::forward::Forwarded;
+use crate::layers::forward::raw::{Ear, Tell};
+use crate::layers::parse::Head;
+use crate::layers::watched::{Raw, Watched, Would};
+use crate::mcp::errors;
+use crate::mcp::judge::{Reply, Verdict, judge};
+use crate::wire;
+
+/// Before the reason of what would have been refused.
+const WOULD: &str = "would_";
+
+impl Clerk {
+    pub(super) async fn watch<S>(
+        self: Arc<Self>,
+        inner: S,
+        head: Arc<Head>,
+        watched: Watched,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+    {
+        let Watched { raw, would } = watched;
+        match would {
+            Would::Pass => carry(inner, head, raw, None, false).await,
+            Would::Refuse(refusal) => self.refused(inner, head, raw, &refusal).await,
+            Would::Read { id, operation } => self.watch_read(inner, head, raw, id, operation).await,
+            Would::Claim(mutation) => {
+                let id = mutation.request.id.clone().unwrap_or(Json::Null);
+                self.watch_read(inner, head, raw, id, Some(Arc::clone(&mutation.operation))).await
+            }
+        }
+    }
+
+    /// What would have been refused. How its row ends the answer's status says.
+    async fn refused<S>(
+        &self,
+        inner: S,
+        head: Arc<Head>,
+        raw: Raw,
+        refusal: &Refusal,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+    {
+        let reason = format!("{WOULD}{}", wire::row(refusal).reason);
+        info!(reason, "A call would have been refused.");
+        let event = AuditEvent {
+            facts: self.facts(&head),
+            decision: Decision::Denied,
+            reason: Some(reason),
+            ..read_event(&head)
+        };
+        let mut entry = self.journal.entry_now(event);
+        let answer = carry(inner, Arc::clone(&head), raw, None, true).await;
+        let event = entry.event_mut();
+        event.duration_ms = i64::try_from(head.asked.elapsed().as_millis()).ok();
+        match &answer {
+            Ok(Answer::Passed(response)) => {
+                let status = response.status();
+                event.upstream_status = Some(status.as_u16());
+                let turned_away =
+                    matches!(judge(status.as_u16(), None, false, false), Verdict::NotRun { .. });
+                event.executed = match (turned_away, status.is_success()) {
+                    (true, _) => Executed::No,
+                    (false, true) => Executed::Yes,
+                    (false, false) => Executed::Maybe,
+                };
+            }
+            Ok(Answer::Claimed { .. }) => {}
+            Err(refusal) => event.executed = wire::row(refusal).executed,
+        }
+        answer
+    }
+
+    async fn watch_read<S>(
+        &self,
+        inner: S,
+        head: Arc<Head>,
+        raw: Raw,
+        id: Json,
+        operation: Option<Arc<Operation>>,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+    {
+        let row = Row { entry: self.journal.entry_now(read_event(&head)), head: Arc::clone(&head) };
+        let Some(operation) = operation.filter(|operation| operation.reads_results()) else {
+            return row.of_head(carry(inner, head, raw, None, false).await);
+        };
+        let tell: Tell = Box::new(move |came| row.of_answer(came, &operation));
+        let ear = Ear { id, release: false, limit: self.stored_response, tell, goes_on: None };
+        carry(inner, head, raw, Some(ear), false).await
+    }
+
+    /// What is known of a call that may have been refused before it had an operation.
+    fn facts(&self, head: &Head) -> Facts {
+        head.asked.facts().cloned().unwrap_or_else(|| {
+            let actor = head.caller.actor();
+            Facts {
+                tenant_id: actor.tenant().to_owned(),
+                service: self.service.clone(),
+                user_id: actor.user().to_owned(),
+                session_id: actor.session().map(str::to_owned),
+                tool: head.asked.wanted().map(|(_, name)| short(name)).unwrap_or_default(),
+                trace_id: Some(head.asked.trace().id.clone()),
+                ..Facts::default()
+            }
+        })
+    }
+}
+
+/// A read's row. It is queued when this is dropped, and says that the client went unless somebody knows better.
+struct Row {
+    entry: Entry,
+    head: Arc<Head>,
+}
+
+impl Row {
+    fn event(&mut self) -> &mut AuditEvent {
+        let event = self.entry.event_mut();
+        event.duration_ms = i64::try_from(self.head.asked.elapsed().as_millis()).ok();
+        event
+    }
+
+    /// By no more than the answer's head.
+    fn of_head(mut self, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
+        let event = self.event();
+        match &answer {
+            Ok(Answer::Passed(response)) => {
+                event.reason = None;
+                event.executed = Executed::Yes;
+                event.upstream_status = Some(response.status().as_u16());
+            }
+            Ok(Answer::Claimed { .. }) => {}
+            Err(refusal) => {
+                let row = wire::row(refusal);
+                event.reason = Some(row.reason.to_owned());
+                event.executed = row.executed;
+            }
+        }
+        answer
+    }
+
+    /// By what was heard of the answer.
+    fn of_answer(mut self, came: Forwarded, operation: &Operation) {
+        let event = self.event();
+        event.reason = None;
+        match came {
+            Forwarded::Judged { status, verdict, .. } => {
+                event.executed = Executed::Yes;
+                event.upstream_status = Some(status);
+                if let Verdict::Answered { reply: Reply::Result(result), .. } = verdict {
+                    let code = errors::code_of(&result);
+                    event.reason = code.and_then(|code| operation.reason_for(&code).map(str::to_owned));
+                    let mut result = Json::Object(result);
+                    operation.redactor().mask_result(&mut result);
+                    event.result_summary = operation.summary_of(&result);
+                }
+            }
+            Forwarded::Passed { note, .. } => event.upstream_status = Some(note.status),
+            Forwarded::NotSent => {
+                event.reason = Some(wire::row(&Refusal::UpstreamUnreachable).reason.to_owned());
+                event.executed = Executed::No;
+            }
+            Forwarded::Lost { status } => {
+                event.reason = Some(wire::row(&Refusal::ReadFailed).reason.to_owned());
+                event.upstream_status = status;
+            }
+        }
+    }
+}
+
+/// Sends an observed request and gives its answer. `changes` says that it may be a mutation.
+async fn carry<S>(
+    mut inner: S,
+    head: Arc<Head>,
+    raw: Raw,
+    ear: Option<Ear>,
+    changes: bool,
+) -> Result<Answer, Refusal>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+{
+    let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Watched { raw, ear } };
+    let is_request = head.asked.envelope().is_some_and(|envelope| envelope.id.is_some());
+    match inner.call(claimed).await? {
+        Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
+        Forwarded::NotSent | Forwarded::Lost { .. } if !is_request => Err(Refusal::NoGateway),
+        Forwarded::NotSent => Err(Refusal::UpstreamUnreachable),
+        Forwarded::Lost { .. } if changes => {
+            Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
+        }
+        Forwarded::Lost { .. } => Err(Refusal::ReadFailed),
+        Forwarded::Judged { .. } => Err(Refusal::Internal),
+    }
+}
