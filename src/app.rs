@@ -41,6 +41,7 @@ use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
 use crate::layers::parse::Bounds;
 use crate::layers::reply::Desk;
+use crate::layers::running::Running;
 use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
@@ -218,6 +219,7 @@ fn parts(
         court: Arc::clone(&court),
         service: config.service.clone(),
         tasks: TaskTracker::new(),
+        running: Running::default(),
         journal: journal.clone(),
         upstream_timeout: config.upstream.timeout,
         stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),

@@ -71,6 +71,13 @@ pub fn row(refusal: &Refusal) -> Row {
             NEVER_SO,
             "params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing; nothing was run.".into(),
         ),
+        Refusal::NoSuchEvent => of(
+            "no_such_event",
+            "no_such_event",
+            Http { status: 400, code: -32600 },
+            NEVER_SO,
+            "Last-Event-ID is none that this gate gave to you.".into(),
+        ),
         Refusal::HeaderMismatch { header, detail } => of(
             "header_mismatch",
             "header_mismatch",

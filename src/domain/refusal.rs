@@ -36,6 +36,8 @@ pub enum Refusal {
     BodyCut,
     /// The headers speak of the modern era, and the request does not name its version.
     VersionMissing,
+    /// The place in a stream that a client wants to go on from is none that it was given.
+    NoSuchEvent,
     /// A header that mirrors the body disagrees with it.
     HeaderMismatch {
         /// The header.

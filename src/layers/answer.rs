@@ -5,6 +5,7 @@
 
 use http::Response;
 
+use super::words::Spoken;
 use crate::domain::answer::Kept;
 use crate::wire::envelope::{Body, Marks};
 
@@ -20,4 +21,8 @@ pub enum Answer {
         /// How it is marked.
         marks: Marks,
     },
+    /// Piece by piece, on an event stream.
+    Spoken(Spoken),
+    /// Heard, and nothing to say: 202.
+    Accepted,
 }

@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -28,7 +28,9 @@ struct Notes {
     began: Instant,
     peer: IpAddr,
     trace: Trace,
-    room: Option<OwnedSemaphorePermit>,
+    had_room: bool,
+    room: Mutex<Option<OwnedSemaphorePermit>>,
+    may_speak: AtomicBool,
     envelope: OnceLock<Envelope>,
     wanted: OnceLock<(Kind, String)>,
     actor: OnceLock<Actor>,
@@ -43,7 +45,9 @@ impl Asked {
             began: Instant::now(),
             peer,
             trace,
-            room,
+            had_room: room.is_some(),
+            room: Mutex::new(room),
+            may_speak: AtomicBool::new(false),
             envelope: OnceLock::new(),
             wanted: OnceLock::new(),
             actor: OnceLock::new(),
@@ -67,9 +71,14 @@ impl Asked {
         &self.0.trace
     }
 
-    /// Whether there is room for it among the concurrent calls.
+    /// Whether there was room for it among the concurrent calls.
     pub fn has_room(&self) -> bool {
-        self.0.room.is_some()
+        self.0.had_room
+    }
+
+    /// Whether its client takes an event stream in place of one answer, should it take long.
+    pub fn may_speak(&self) -> bool {
+        self.0.may_speak.load(Ordering::SeqCst)
     }
 
     /// How to address its answer, once known.
@@ -95,6 +104,15 @@ impl Asked {
     /// Whether its audit row was written, or is being written with its claim.
     pub fn is_audited(&self) -> bool {
         self.0.audited.load(Ordering::SeqCst)
+    }
+
+    /// Gives its place among the concurrent calls up: it will only listen from now on.
+    pub(super) fn leave_room(&self) {
+        drop(self.0.room.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub(super) fn let_speak(&self) {
+        self.0.may_speak.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn learn_envelope(&self, envelope: Envelope) {

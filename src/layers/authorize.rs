@@ -20,6 +20,7 @@ use self::follow::{ask_about, is_mutation};
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
+use super::resume::{self, Resumed};
 use super::session::bind_session;
 use super::watched::Watched;
 use super::{Answer, Step};
@@ -76,6 +77,15 @@ pub(super) enum AllowedWhat {
     },
     /// It is observed: it goes on as it came, and what would have been decided is written down.
     Watched(Box<Watched>),
+    /// A legacy client listens to its session.
+    Listen {
+        /// From where it goes on, if it does.
+        resumed: Option<Resumed>,
+        /// The policy by which a list is filtered.
+        policy: Arc<Policy>,
+    },
+    /// A legacy client ends its session.
+    Leave,
 }
 
 /// A mutation that the policy allows.
@@ -177,6 +187,12 @@ impl Court {
                 head.tasks = self.opener(head.caller.actor()).message(&mut message, &mut head.headers)?;
                 AllowedWhat::Passage { message, policy }
             }
+            What::Listen => {
+                let actor = head.caller.actor();
+                let resumed = resume::open(&self.seal, actor, &head.headers, &policy)?;
+                AllowedWhat::Listen { resumed, policy }
+            }
+            What::Leave => AllowedWhat::Leave,
             What::Call { request, kind, name } => {
                 self.allow_call(&mut head, &policy, request, kind, &name)?
             }

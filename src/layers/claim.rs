@@ -10,31 +10,38 @@ mod act;
 mod exchange;
 pub mod journal;
 mod keep;
+mod resumed;
+mod sessions;
 mod watch;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 use tracing::{Instrument as _, Span};
+use uuid::Uuid;
 
 use self::exchange::Exchange;
-use self::journal::Journal;
+use self::journal::{Entry, Journal};
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
-use super::forward::Forwarded;
+use super::forward::passing::Learned;
 use super::forward::raw::Ear;
+use super::forward::{Forwarded, Note};
+use super::line::Line;
 use super::parse::Head;
+use super::resume::Resumed;
+use super::running::{Place, Running};
 use super::watched::Raw;
 use super::{Answer, Step};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::policy::{Operation, Policy};
 use crate::domain::refusal::Refusal;
+use crate::mcp::headers::takes_events;
 use crate::mcp::message::{Message, Request};
-use crate::store::{Store, event_id};
+use crate::store::{Store, StoreError, Swap, Write, event_id};
 use crate::wire;
 
 /// A call that may go to the upstream.
@@ -48,12 +55,7 @@ pub struct Claimed {
 #[derive(Debug)]
 pub(super) enum ClaimedWhat {
     /// Its claim is committed, and owned by the attempt that made this value.
-    Owned {
-        /// The call.
-        mutation: Arc<Mutation>,
-        /// The end of the attempt's time. The ledger counts on it: nothing is sent, and nothing is running, later.
-        deadline: Instant,
-    },
+    Owned(Sending),
     /// It changes nothing.
     Read {
         /// The message.
@@ -80,6 +82,28 @@ pub(super) enum ClaimedWhat {
         /// Who listens to its answer, where somebody does.
         ear: Option<Ear>,
     },
+    /// A legacy client listens to its session.
+    Listen {
+        /// From where it goes on, if it does.
+        resumed: Option<Resumed>,
+        /// The policy by which a list is filtered.
+        policy: Arc<Policy>,
+    },
+    /// A legacy client ends its session.
+    Leave,
+}
+
+/// One attempt, on its way to the upstream.
+#[derive(Debug)]
+pub struct Sending {
+    /// The call.
+    pub mutation: Arc<Mutation>,
+    /// The attempt that owns its claim.
+    pub attempt: Uuid,
+    /// The end of the attempt's time. The ledger counts on it: nothing is sent, and nothing is running, later.
+    pub deadline: Instant,
+    /// The line to the caller, for what comes before the answer.
+    pub line: Arc<Line>,
 }
 
 impl Claimed {
@@ -99,6 +123,8 @@ pub struct Clerk {
     pub service: String,
     /// Claimed work that is running; shutting down waits for it.
     pub tasks: TaskTracker,
+    /// Every call that runs in this process.
+    pub running: Running,
     /// Where the rows of reads queue.
     pub journal: Journal,
     /// One attempt's whole time upstream.
@@ -143,34 +169,60 @@ where
         let head = Arc::new(head);
         match what {
             AllowedWhat::Mutation(mutation) => {
-                let (tell, told) = oneshot::channel();
+                let (line, listener) = Line::open(takes_events(&head.headers));
                 let tasks = clerk.tasks.clone();
-                let exchange = Exchange::new(clerk, head, Arc::new(*mutation), inner, tell);
+                let exchange = Exchange::new(clerk, head, Arc::new(*mutation), inner, line);
                 tasks.spawn(exchange.run().instrument(Span::current()));
-                // The task ends without a word only if it panicked; its claim is then found unknown.
-                Box::pin(async { told.await.unwrap_or(Err(Refusal::Internal)) })
+                Box::pin(listener.answer())
             }
             AllowedWhat::Read { request, operation } => Box::pin(clerk.read(inner, head, request, operation)),
             AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
             AllowedWhat::Watched(watched) => Box::pin(clerk.watch(inner, head, *watched)),
             AllowedWhat::Passage { message, policy } => {
-                Box::pin(pass(inner, Claimed { head, what: ClaimedWhat::Passage { message, policy } }))
+                if clerk.holds_back(&head, &message) {
+                    return Box::pin(std::future::ready(Ok(Answer::Accepted)));
+                }
+                let place = clerk.enter(&head, &message);
+                let claimed = Claimed { head, what: ClaimedWhat::Passage { message, policy } };
+                Box::pin(pass(inner, claimed, place))
             }
+            AllowedWhat::Listen { resumed, policy } => Box::pin(clerk.listen(inner, head, resumed, policy)),
+            AllowedWhat::Leave => Box::pin(pass(inner, Claimed { head, what: ClaimedWhat::Leave }, None)),
         }
     }
 }
 
-async fn pass<S>(mut inner: S, claimed: Claimed) -> Result<Answer, Refusal>
+async fn pass<S>(mut inner: S, claimed: Claimed, place: Option<Place>) -> Result<Answer, Refusal>
 where
     S: Service<Claimed, Response = Forwarded, Error = Refusal>,
 {
     match inner.call(claimed).await? {
         Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
-        Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::Internal),
+        Forwarded::Spoken { spoken, .. } => Ok(Answer::Spoken(spoken.keeping(place))),
+        Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } | Forwarded::Resumed(_) => {
+            Err(Refusal::Internal)
+        }
     }
 }
 
 impl Clerk {
+    /// A write to the ledger; its row is counted once it is committed.
+    async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
+        let event = write.event.clone();
+        let swap = self.store.swap(write).await;
+        if let (Ok(Swap::Applied { .. }), Some(event)) = (&swap, &event) {
+            self.journal.meter().row(event);
+        }
+        swap
+    }
+
+    /// Writes a row down that goes with no claim, and counts it.
+    async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
+        self.store.append(event.clone()).await?;
+        self.journal.meter().row(&event);
+        Ok(())
+    }
+
     /// A read, and its row. The row's place in the queue is taken first, so that a full queue slows callers; it is
     /// filled even if the caller hangs up.
     async fn read<S>(
@@ -187,21 +239,29 @@ impl Clerk {
         // A full queue may have kept it waiting for long.
         self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
         head.asked.mark_audited();
+        let place = self.unclaimed(&head, &request);
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
         let forwarded = inner.call(claimed).await;
         let event = entry.event_mut();
         event.duration_ms = i64::try_from(head.asked.elapsed().as_millis()).ok();
         match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
-                event.reason = note.reason;
-                event.executed = Executed::Yes;
-                event.result_summary = note.summary;
-                event.upstream_status = Some(note.status);
+                answered(event, note);
                 Ok(Answer::Passed(response))
             }
-            Ok(Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. }) => {
-                Err(Refusal::Internal)
+            Ok(Forwarded::Spoken { spoken, note, row: None }) => {
+                answered(event, note);
+                Ok(Answer::Spoken(spoken.keeping(place)))
             }
+            Ok(Forwarded::Spoken { spoken, row: Some(learned), .. }) => {
+                Ok(Answer::Spoken(spoken.keeping((place, ReadRow { entry, learned, head }))))
+            }
+            Ok(
+                Forwarded::Judged { .. }
+                | Forwarded::NotSent
+                | Forwarded::Lost { .. }
+                | Forwarded::Resumed(_),
+            ) => Err(Refusal::Internal),
             Err(refusal) => {
                 let row = wire::row(&refusal);
                 event.reason = Some(row.reason.to_owned());
@@ -210,6 +270,32 @@ impl Clerk {
             }
         }
     }
+}
+
+/// The row of a read whose answer comes on a stream: it is written when that is over, however it is over.
+struct ReadRow {
+    entry: Entry,
+    learned: Learned,
+    head: Arc<Head>,
+}
+
+impl Drop for ReadRow {
+    fn drop(&mut self) {
+        let event = self.entry.event_mut();
+        event.duration_ms = i64::try_from(self.head.asked.elapsed().as_millis()).ok();
+        match self.learned.get() {
+            Some(Some(note)) => answered(event, note.clone()),
+            Some(None) => event.reason = Some(wire::row(&Refusal::ReadFailed).reason.to_owned()),
+            None => {}
+        }
+    }
+}
+
+fn answered(event: &mut AuditEvent, note: Note) {
+    event.reason = note.reason;
+    event.executed = Executed::Yes;
+    event.result_summary = note.summary;
+    event.upstream_status = Some(note.status);
 }
 
 /// What the row says if the caller hangs up before there is an answer.

@@ -1,12 +1,14 @@
 //! The innermost step: the call goes to the upstream.
 //!
-//! Promises: what is sent is written from what was checked; a claimed call's answer is read whole and judged, never
-//! passed on before it is settled; an upstream's failure never becomes a broken connection.
+//! Promises: what is sent is written from what was checked; a claimed call's answer is judged, never passed on before it
+//! is settled; an upstream's failure never becomes a broken connection.
 //!
 //! Absent on purpose: retries. [`crate::upstream`] tells whether a byte went out, and that is the end of it.
 
+mod claimed;
 pub mod edits;
 mod free;
+pub mod passing;
 pub mod raw;
 
 use std::sync::Arc;
@@ -16,24 +18,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, Uri};
 use hyper::body::Incoming;
-use tokio::time::Instant;
 use tower::Service;
 use tracing::warn;
 
 use self::edits::Editor;
+use self::passing::{Learned, Passing};
 use super::Step;
-use super::authorize::Mutation;
 use super::claim::{Claimed, ClaimedWhat};
 use super::parse::Head;
-use super::session;
+use super::resume::Stream;
+use super::words::Spoken;
 use crate::domain::chain::Chain;
-use crate::domain::json::Json;
-use crate::domain::policy::{Forwarded as KeyParts, OnToolError, Operation};
+use crate::domain::policy::Operation;
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
-use crate::mcp::collect::{collect, media};
+use crate::mcp::events::Events;
 use crate::mcp::given::Given;
-use crate::mcp::judge::{Verdict, judge};
+use crate::mcp::judge::Verdict;
 use crate::mcp::tasks::outbound::Sealer;
 use crate::upstream::headers::{self, Front};
 use crate::upstream::{SendFault, Upstream};
@@ -67,6 +68,30 @@ pub enum Forwarded {
         /// What its audit row says.
         note: Note,
     },
+    /// A call without a claim is answered with a stream.
+    Spoken {
+        /// The stream for the client.
+        spoken: Spoken,
+        /// What its audit row says.
+        note: Note,
+        /// Where its row must wait for the answer: what that says.
+        row: Option<Learned>,
+    },
+    /// The stream of a claimed call, from where its client left off. Its answer settles that claim.
+    Resumed(Box<Resumption>),
+}
+
+/// A stream that goes on.
+#[derive(Debug)]
+pub struct Resumption {
+    /// The upstream's HTTP status.
+    pub status: u16,
+    /// The upstream's headers that a client may see.
+    pub headers: HeaderMap,
+    /// What comes.
+    pub events: Events,
+    /// How it passes.
+    pub passing: Passing,
 }
 
 /// What a read's audit row says of its answer.
@@ -127,10 +152,12 @@ impl Service<Claimed> for Forward {
         Box::pin(async move {
             let (head, what) = claimed.into_parts();
             match what {
-                ClaimedWhat::Owned { mutation, deadline } => Ok(road.run(&head, &mutation, deadline).await),
+                ClaimedWhat::Owned(owned) => Ok(road.run(&head, &owned).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
                 ClaimedWhat::Act { request } => road.act(&head, &request).await,
                 ClaimedWhat::Passage { message, policy } => road.pass(&head, message, &policy).await,
+                ClaimedWhat::Listen { resumed, policy } => road.listen(&head, resumed, &policy).await,
+                ClaimedWhat::Leave => road.leave(&head).await,
                 ClaimedWhat::Watched { raw, ear } => Ok(road.watch(&head, raw, ear).await),
             }
         })
@@ -138,60 +165,13 @@ impl Service<Claimed> for Forward {
 }
 
 impl Road {
-    /// Runs a claimed call within its attempt's time. Where that is over before it was sent (the process was stopped
-    /// in between), it is not sent: the ledger may have given the claim away.
-    async fn run(&self, head: &Head, mutation: &Mutation, deadline: Instant) -> Forwarded {
-        if Instant::now() >= deadline {
-            warn!("The attempt's time was over before it was sent.");
-            return Forwarded::NotSent;
-        }
-        tokio::time::timeout_at(deadline, self.exchange(head, mutation)).await.unwrap_or_else(|_| {
-            warn!("The upstream did not answer in time.");
-            Forwarded::Lost { status: None }
-        })
-    }
-
-    async fn exchange(&self, head: &Head, mutation: &Mutation) -> Forwarded {
-        let id = mutation.request.id.clone().unwrap_or(Json::Null);
-        let Some(terms) = mutation.operation.mutation() else {
-            return Forwarded::NotSent;
-        };
-        let key = terms.forward_key().header_value(KeyParts {
-            service: &self.service,
-            tenant: head.caller.actor().tenant(),
-            tool: mutation.operation.name(),
-            key: mutation.key.as_str(),
-        });
-        let body = Json::Object(mutation.request.body.clone()).to_bytes();
-        let response = match self.send(head, Bytes::from(body), Some(&key)).await {
-            Ok(response) => response,
-            Err(fault) => return unsent_or_lost(&fault),
-        };
-        let status = response.status().as_u16();
-        let (parts, body) = response.into_parts();
-        let collected = collect(media(&parts.headers), body, &id).await;
-        if !collected.whole {
-            warn!(status, "The upstream's answer was cut off.");
-            return Forwarded::Lost { status: Some(status) };
-        }
-        let release = terms.on_tool_error() == OnToolError::Release;
-        match judge(status, collected.reply, collected.begun, release) {
-            Verdict::Unknown => Forwarded::Lost { status: Some(status) },
-            verdict @ (Verdict::Answered { .. } | Verdict::AwaitingInput(_) | Verdict::NotRun { .. }) => {
-                let challenged = matches!((status, &verdict), (401 | 403, Verdict::NotRun { .. }))
-                    .then(|| headers::challenged_scope(&parts.headers));
-                Forwarded::Judged { status, headers: headers::kept(&parts.headers), challenged, verdict }
-            }
-        }
-    }
-
     async fn send(
         &self,
         head: &Head,
         body: Bytes,
         key: Option<&str>,
     ) -> Result<Response<Incoming>, SendFault> {
-        let headers = self.headers(head, key);
+        let headers = self.headers_of(head, key);
         self.upstream.send(&Method::POST, &self.endpoint, &headers, &body).await
     }
 
@@ -206,15 +186,16 @@ impl Road {
         }
     }
 
-    /// The response headers that this client may see.
-    fn passed(&self, head: &Head, upstream: &HeaderMap) -> HeaderMap {
-        headers::passed(upstream, session::bound(head, &self.seal))
-    }
-
-    fn headers(&self, head: &Head, key: Option<&str>) -> HeaderMap {
+    fn headers_of(&self, head: &Head, key: Option<&str>) -> HeaderMap {
         let actor = head.caller.actor();
         let traceparent = &head.asked.trace().parent;
         headers::outbound(&head.headers, &self.front, head.asked.peer(), actor, traceparent, key)
+    }
+
+    /// How messages pass to the client of this call, on a stream about this.
+    fn passing(&self, head: &Head, stream: Option<Stream>) -> Passing {
+        let called = stream.as_ref().and_then(|stream| stream.about.operation());
+        Passing { sealer: self.sealer(head, called.filter(|_| head.tasks.elsewhere)), era: head.era, stream }
     }
 }
 

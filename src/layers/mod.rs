@@ -15,12 +15,16 @@ mod body;
 pub mod caller;
 pub mod claim;
 pub mod forward;
+pub mod line;
 pub mod observe;
 pub mod parse;
 pub mod reply;
+pub mod resume;
+pub mod running;
 mod session;
 pub mod watch;
 pub mod watched;
+pub mod words;
 
 pub use answer::Answer;
 pub use asked::Asked;

@@ -3,7 +3,8 @@
 //! Promises: a [`Parsed`] is one JSON-RPC message to the MCP endpoint, read once, bounded, agreeing with the headers
 //! that mirror it. What is decided and forwarded later is this value, never the bytes.
 //!
-//! Absent on purpose: other endpoints and other HTTP methods; they are refused.
+//! Absent on purpose: other endpoints and other HTTP methods; they are refused. GET and DELETE, which belong to legacy
+//! sessions, bring no message.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -66,6 +67,10 @@ pub(super) enum What {
     },
     /// Housekeeping, which passes for every actor.
     Passage(Message),
+    /// A legacy client wants to hear what its session has to say.
+    Listen,
+    /// A legacy client ends its session.
+    Leave,
 }
 
 impl Parsed {
@@ -156,8 +161,19 @@ impl Bounds {
         if !self.is_endpoint(&parts.uri) {
             return Err(Refusal::NoSuchEndpoint);
         }
-        if parts.method != Method::POST {
-            return Err(Refusal::MethodNotAllowed { allow: "POST" });
+        let sessions = match parts.method {
+            Method::POST => None,
+            Method::GET => Some(What::Listen),
+            Method::DELETE => Some(What::Leave),
+            _ => return Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+        };
+        if let Some(what) = sessions {
+            // Whoever only listens may do so for hours, and takes no call's place.
+            asked.leave_room();
+            let headers = with_host(parts.headers, &parts.uri);
+            let (caller, era) = (Caller::Verified(verified), Era::Legacy);
+            let tasks = Named { elsewhere: true, ..Named::default() };
+            return Ok(Parsed { head: Head { asked, caller, headers, era, tasks }, what });
         }
         check_media(&parts.headers)?;
         let reading = read_body(body, self.request_body);
@@ -166,7 +182,12 @@ impl Bounds {
             Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
             Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
         };
-        Parsed::read(asked, Caller::Verified(verified), parts.headers, &parts.uri, &bytes)
+        let caller = Caller::Verified(verified);
+        let parsed = Parsed::read(asked, caller, parts.headers, &parts.uri, &bytes)?;
+        if matches!(parsed.what, What::Call { .. }) && headers::takes_events(&parsed.head.headers) {
+            parsed.head.asked.let_speak();
+        }
+        Ok(parsed)
     }
 }
 

@@ -2,20 +2,26 @@
 //!
 //! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
 //! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in
-//! becomes an answer with the call's own id.
+//! becomes an answer with the call's own id. A call that takes longer than [`OPEN_AFTER`] is answered with a stream, where
+//! its client takes one, so that nobody on the way takes the silence for the end.
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
+
+mod stream;
 
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::ready;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
+use tokio::time::sleep;
 use tower::Service;
 use tracing::{error, warn};
 
@@ -30,6 +36,9 @@ use crate::domain::refusal::Refusal;
 use crate::store::{Store, event_id};
 use crate::wire::envelope::Body;
 use crate::wire::{self, Row, render};
+
+/// How long an answer is waited for before a stream is opened in its place.
+const OPEN_AFTER: Duration = Duration::from_secs(3);
 
 /// The step.
 #[derive(Clone)]
@@ -91,19 +100,28 @@ where
         let desk = Arc::clone(&self.desk);
         let asked = observed.asked().clone();
         let answering = AssertUnwindSafe(self.inner.call(observed)).catch_unwind();
-        Box::pin(async move {
-            let answered = answering.await.unwrap_or_else(|panic| {
+        let mut answering: Answering = Box::pin(async move {
+            answering.await.unwrap_or_else(|panic| {
                 error!(panic = panic_text(&*panic), "A call panicked.");
                 Err(Refusal::Internal)
-            });
-            Ok(match answered {
-                Ok(Answer::Passed(response)) => response,
-                Ok(Answer::Claimed { kept, marks }) => render::answer(&kept, &marks, asked.envelope()),
-                Err(refusal) => desk.refuse(&refusal, &asked).await,
             })
+        });
+        Box::pin(async move {
+            loop {
+                tokio::select! {
+                    answered = &mut answering => return Ok(desk.respond(answered, asked).await),
+                    () = sleep(OPEN_AFTER) => {}
+                }
+                if asked.may_speak() {
+                    return Ok(render::stream(HeaderMap::new(), stream::body(desk, asked, answering)));
+                }
+            }
         })
     }
 }
+
+/// How a call ends, while it has not.
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
 impl Desk {
     /// What the gate says about itself to clients that have no token yet (RFC 9728). They ask where a challenge sends
@@ -127,7 +145,22 @@ impl Desk {
         named.map(|operation| operation.scopes().to_vec()).unwrap_or_default()
     }
 
-    async fn refuse(&self, refusal: &Refusal, asked: &Asked) -> Response<Body> {
+    async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {
+        match answered {
+            Ok(Answer::Passed(response)) => response,
+            Ok(Answer::Claimed { kept, marks }) => render::answer(&kept, &marks, asked.envelope()),
+            Ok(Answer::Spoken(spoken)) => {
+                render::stream(spoken.headers, stream::of(self, asked, spoken.words))
+            }
+            Ok(Answer::Accepted) => render::accepted(),
+            Err(refusal) => {
+                render::refusal(&self.refuse(&refusal, &asked).await, asked.envelope(), &self.resource)
+            }
+        }
+    }
+
+    /// Writes a refusal down, and says how it looks.
+    async fn refuse(&self, refusal: &Refusal, asked: &Asked) -> Row {
         let mut row = wire::row(refusal);
         if row.scopes.is_empty() {
             row.scopes = self.scopes_wanted(asked);
@@ -144,7 +177,7 @@ impl Desk {
                 warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor.");
             }
         }
-        render::refusal(&row, asked.envelope(), &self.resource)
+        row
     }
 
     /// What is known of a call that was refused before it had an operation.

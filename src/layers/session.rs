@@ -10,7 +10,7 @@ use super::parse::Head;
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::{Handle, Seal};
 use crate::mcp::message::Era;
-use crate::upstream::headers::{Bound, SESSION_ID};
+use crate::upstream::headers::SESSION_ID;
 
 /// Puts the upstream's own id in place of the sealed one that the client sent.
 pub(super) fn bind_session(head: &mut Head, seal: &Seal) -> Result<(), Refusal> {
@@ -36,7 +36,7 @@ pub(super) fn in_session(head: &Head) -> bool {
     head.era == Era::Legacy && head.headers.contains_key(SESSION_ID)
 }
 
-/// For whom a session id in the answer is sealed; for nobody where there are no sessions.
-pub(super) fn bound<'a>(head: &'a Head, seal: &'a Seal) -> Option<Bound<'a>> {
-    (head.era == Era::Legacy).then(|| Bound { seal, actor: head.caller.actor() })
+/// The upstream's own id of the session that the request stands in.
+pub(super) fn session_of(head: &Head) -> Option<&str> {
+    head.headers.get(SESSION_ID).filter(|_| head.era == Era::Legacy)?.to_str().ok()
 }

@@ -180,6 +180,6 @@ fn learn_name(asked: &Asked, what: &What) {
         What::Passage(Message::Request(request) | Message::Notification(request)) => {
             asked.learn_wanted(Kind::Method, &request.method);
         }
-        What::Passage(Message::Response(_)) => {}
+        What::Passage(Message::Response(_)) | What::Listen | What::Leave => {}
     }
 }

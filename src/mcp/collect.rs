@@ -1,9 +1,10 @@
-//! An upstream's answer, read to its result.
+//! An upstream's answer that is no stream, read whole.
 //!
-//! Promises: [`Collected::reply`] is there only if one well-formed JSON-RPC response with the call's own id came, whole,
-//! as JSON or as the message of an event stream; memory is bounded by [`MAX_ANSWER_BYTES`].
+//! Promises: [`Collected::reply`] is there only if one well-formed JSON-RPC response with the call's own id came, whole;
+//! memory is bounded by [`MAX_ANSWER_BYTES`].
 //!
-//! Absent on purpose: judgement. What an answer proves is in [`crate::mcp::judge`].
+//! Absent on purpose: event streams, which are read event by event ([`crate::mcp::events`]), and judgement: what an answer
+//! proves is in [`crate::mcp::judge`].
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -12,7 +13,6 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
 use super::judge::{Reply, reply_to};
-use super::sse;
 use crate::domain::json::{Json, MAX_DEPTH};
 
 /// The largest answer that is read into memory, in bytes. A larger one is not understood, and so proves nothing.
@@ -48,29 +48,18 @@ pub fn media(headers: &HeaderMap) -> Media {
 pub struct Collected {
     /// The response with the call's id, if one came.
     pub reply: Option<Reply>,
-    /// The body as it came; empty for an event stream.
+    /// The body as it came.
     pub bytes: Bytes,
-    /// Whether the body came whole, or at least to the response.
-    pub whole: bool,
-    /// Whether other messages came before the response: the call had begun.
-    pub begun: bool,
 }
 
-/// Reads `body` to the response with this id.
+/// Reads `body` to its end, and the response with this id in it. None where it was cut, or is too large.
 ///
 /// # Cancel safety
 /// Dropping the future loses what was read.
-pub async fn collect(media: Media, body: Incoming, id: &Json) -> Collected {
-    match media {
-        Media::Events => from_events(body, id).await,
-        Media::Json | Media::Other => {
-            let Some(bytes) = whole(body).await else {
-                return Collected { reply: None, bytes: Bytes::new(), whole: false, begun: false };
-            };
-            let json = (media == Media::Json).then(|| Json::parse(&bytes, MAX_DEPTH).ok()).flatten();
-            Collected { reply: json.and_then(|json| reply_to(json, id)), bytes, whole: true, begun: false }
-        }
-    }
+pub async fn collect(media: Media, body: Incoming, id: &Json) -> Option<Collected> {
+    let bytes = whole(body).await?;
+    let json = (media == Media::Json).then(|| Json::parse(&bytes, MAX_DEPTH).ok()).flatten();
+    Some(Collected { reply: json.and_then(|json| reply_to(json, id)), bytes })
 }
 
 async fn whole(mut body: Incoming) -> Option<Bytes> {
@@ -84,26 +73,4 @@ async fn whole(mut body: Incoming) -> Option<Bytes> {
         }
     }
     Some(bytes.freeze())
-}
-
-/// Events before the result (progress, log messages) are read and dropped; see the README's limits.
-async fn from_events(mut body: Incoming, id: &Json) -> Collected {
-    let mut collected = Collected { reply: None, bytes: Bytes::new(), whole: false, begun: false };
-    let mut decoder = sse::Decoder::new(MAX_ANSWER_BYTES);
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return collected };
-        let Ok(data) = frame.into_data() else { continue };
-        let Ok(events) = decoder.feed(&data) else { return collected };
-        for event in events {
-            let Ok(json) = Json::parse(event.data.as_bytes(), MAX_DEPTH) else { continue };
-            collected.reply = reply_to(json, id);
-            if collected.reply.is_some() {
-                collected.whole = true;
-                return collected;
-            }
-            collected.begun = true;
-        }
-    }
-    collected.whole = true;
-    collected
 }

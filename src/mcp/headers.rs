@@ -8,6 +8,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderName};
 
 use super::message::{Era, FIRST_MODERN, Request};
@@ -19,6 +20,14 @@ use crate::domain::refusal::Refusal;
 pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Whether whoever sent these headers says that it takes an event stream.
+pub fn takes_events(headers: &HeaderMap) -> bool {
+    let texts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut media =
+        texts.flat_map(|text| text.split(',')).map(|one| one.split(';').next().unwrap_or_default());
+    media.any(|media| media.trim().eq_ignore_ascii_case("text/event-stream"))
+}
 
 /// The era that a message belongs to, once its headers were seen to agree with it.
 ///

@@ -1,13 +1,14 @@
 //! MCP on the wire: messages, answers, streams, lists.
 //!
-//! Promises: both protocol eras, never translated into one another; pure functions but for [`collect`], which reads,
-//! and [`given`], which remembers.
+//! Promises: both protocol eras, never translated into one another; pure functions but for [`collect`] and [`events`],
+//! which read, and [`given`] and [`mirrors`], which remember.
 //!
 //! Absent on purpose: decisions about claims, and refusals' shapes.
 
 pub mod capabilities;
 pub mod collect;
 pub mod errors;
+pub mod events;
 pub mod given;
 pub mod headers;
 pub mod judge;

@@ -1,4 +1,4 @@
-//! Server-sent events: an incremental reader, and a writer of one event.
+//! Server-sent events: an incremental reader, and a writer.
 //!
 //! Promises: however the bytes are cut into chunks, the same events come out, and the same fault at the same place; no
 //! event takes more memory than its limit; what is not UTF-8 is a fault and is never replaced by other characters.
@@ -11,8 +11,8 @@
 pub struct Event {
     /// Its type; `message` where it names none.
     pub name: String,
-    /// Its data lines, a line feed between each two.
-    pub data: String,
+    /// Its data lines, a line feed between each two; none where it only sets an id or a pause.
+    pub data: Option<String>,
     /// Its `id`, where it has one.
     pub id: Option<String>,
     /// Its `retry`, in milliseconds, where it has one.
@@ -147,26 +147,50 @@ impl Partial {
         }
     }
 
-    /// The event, where it has data; without, it is none.
+    /// The event, where it says anything that a reader must know.
     fn complete(self) -> Option<Event> {
+        let says = self.data.is_some() || self.id.is_some() || self.retry.is_some();
         let name = if self.name.is_empty() { "message".to_owned() } else { self.name };
-        Some(Event { name, data: self.data?, id: self.id, retry: self.retry })
+        says.then_some(Event { name, data: self.data, id: self.id, retry: self.retry })
     }
 }
 
-/// The bytes of one event without an id. `name` holds no line ends; those in `data` make it several lines.
-pub fn encode(name: &str, data: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(name.len() + data.len() + 24);
-    bytes.extend_from_slice(b"event: ");
-    bytes.extend(name.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
-    let mut rest = data;
-    loop {
-        let end = rest.find(['\n', '\r']);
-        bytes.extend_from_slice(b"\ndata: ");
-        bytes.extend_from_slice(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().as_bytes());
-        let Some(after) = end.and_then(|end| rest.get(end..)) else { break };
-        rest = after.strip_prefix("\r\n").or_else(|| after.get(1..)).unwrap_or_default();
+impl Event {
+    /// A message without an id.
+    pub fn message(data: impl Into<String>) -> Self {
+        Self { name: "message".to_owned(), data: Some(data.into()), id: None, retry: None }
     }
-    bytes.extend_from_slice(b"\n\n");
-    bytes
+
+    /// Its bytes on a stream. Line ends in its name and id are dropped; those in its data make it several lines.
+    pub fn encode(&self) -> Vec<u8> {
+        let data = self.data.as_deref().unwrap_or_default();
+        let mut bytes = Vec::with_capacity(self.name.len() + data.len() + 32);
+        if self.data.is_some() {
+            field(&mut bytes, "event", &self.name);
+        }
+        if let Some(id) = &self.id {
+            field(&mut bytes, "id", id);
+        }
+        if let Some(retry) = self.retry {
+            field(&mut bytes, "retry", &retry.to_string());
+        }
+        if self.data.is_some() {
+            let mut rest = data;
+            loop {
+                let end = rest.find(['\n', '\r']);
+                field(&mut bytes, "data", rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
+                let Some(after) = end.and_then(|end| rest.get(end..)) else { break };
+                rest = after.strip_prefix("\r\n").or_else(|| after.get(1..)).unwrap_or_default();
+            }
+        }
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+fn field(bytes: &mut Vec<u8>, name: &str, value: &str) {
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(b": ");
+    bytes.extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
+    bytes.push(b'\n');
 }

@@ -3,8 +3,10 @@
 //! Promises: `content-type: application/json`, the request's own id wherever it is known, `resultType` for modern
 //! callers, no `structuredContent` in a refusal (one SDK would throw), a stored result untouched but for its marks.
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{Response, StatusCode};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, Response, StatusCode};
 
 use super::envelope::{Body, Envelope, Marks, full};
 use super::{Row, Shape};
@@ -19,23 +21,46 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Says that an answer could not be recorded.
 pub const NOT_RECORDED: HeaderName = HeaderName::from_static("oncegate-not-recorded");
 
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
 const YES: HeaderValue = HeaderValue::from_static("true");
+
+/// The JSON-RPC message that tells a refusal.
+pub fn refusal_message(row: &Row, envelope: Option<&Envelope>) -> Json {
+    let id = envelope.and_then(|envelope| envelope.id.clone());
+    let code = match (row.shape, envelope) {
+        (Shape::Told { .. }, Some(envelope)) if envelope.is_tool_call && id.is_some() => {
+            return rpc(id, "result", tool_error(row, envelope.era));
+        }
+        (Shape::Http { code, .. } | Shape::Told { code }, _) => code,
+        (Shape::Challenge { status }, _) => i64::from(status) * 100,
+        (Shape::Fault, _) => -32603,
+    };
+    rpc(id, "error", error_member(code, row))
+}
 
 /// The response that tells a refusal.
 pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> Response<Body> {
-    let id = envelope.and_then(|envelope| envelope.id.clone());
-    let error = |code: i64| rpc(id.clone(), "error", error_member(code, row));
-    let mut response = match (row.shape, envelope) {
-        (Shape::Http { status, code }, _) => respond(status, &error(code)),
-        (Shape::Challenge { status }, _) => respond(status, &error(i64::from(status) * 100)),
-        // Nobody waits for an answer by id: a status must tell.
-        (Shape::Told { code }, _) if id.is_none() => respond(400, &error(code)),
-        (Shape::Told { .. }, Some(envelope)) if envelope.is_tool_call => {
-            respond(200, &rpc(id, "result", tool_error(row, envelope.era)))
+    let awaited = envelope.is_some_and(|envelope| envelope.id.is_some());
+    let status = match row.shape {
+        Shape::Http { status, .. } | Shape::Challenge { status } => status,
+        // Where nobody waits for an answer by id a status must tell.
+        Shape::Told { .. } => {
+            if awaited {
+                200
+            } else {
+                400
+            }
         }
-        (Shape::Told { code }, _) => respond(200, &error(code)),
-        (Shape::Fault, _) => respond(if id.is_some() { 200 } else { 500 }, &error(-32603)),
+        Shape::Fault => {
+            if awaited {
+                200
+            } else {
+                500
+            }
+        }
     };
+    let mut response = respond(status, &refusal_message(row, envelope));
     let headers = response.headers_mut();
     if let Some(challenge) = challenge(row, resource) {
         headers.insert(WWW_AUTHENTICATE, challenge);
@@ -67,8 +92,8 @@ pub fn document(json: &serde_json::Value) -> Response<Body> {
     response
 }
 
-/// The response that gives a claimed call's answer.
-pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Response<Body> {
+/// The JSON-RPC message that gives a claimed call's answer.
+pub fn answer_message(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Json {
     let id = envelope.and_then(|envelope| envelope.id.clone());
     let modern = envelope.is_some_and(|envelope| envelope.era == Era::Modern);
     let member = match kept.kind {
@@ -83,7 +108,12 @@ pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Respon
             result.insert("resultType", Json::from("complete"));
         }
     }
-    let mut response = respond(200, &rpc(id, member, value));
+    rpc(id, member, value)
+}
+
+/// The response that gives a claimed call's answer.
+pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Response<Body> {
+    let mut response = respond(200, &answer_message(kept, marks, envelope));
     let headers = response.headers_mut();
     for (name, text) in &kept.headers {
         let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(text)) else {
@@ -167,6 +197,26 @@ fn data(row: &Row) -> Json {
         data.insert("earlier_key", Json::from(earlier.as_str()));
     }
     Json::Object(data)
+}
+
+/// The response to what wants no answer.
+pub fn accepted() -> Response<Body> {
+    let mut response = Response::new(full(""));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+/// The response that opens an event stream, with the upstream's own headers.
+pub fn stream(upstream: HeaderMap, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    *headers = upstream;
+    headers.remove(ETAG);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    // Proxies on the way that hold responses back would hold every event back.
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
 }
 
 /// One JSON-RPC response. Where no id is known it has none: MCP's schema knows no `null` there.

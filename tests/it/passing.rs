@@ -295,13 +295,20 @@ async fn who_has_no_token_yet_learns_where_to_get_one() {
 async fn other_paths_and_methods_do_not_exist() {
     let (upstream, gate) = started(Home::Sqlite).await;
     let ask = gate.client(Era::Legacy).rpc("ping", &json!({}));
-    for line in
-        ["POST /", "GET /sse", "POST /messages", "POST /mcp/", "POST /mcp/..", "POST //mcp", "GET /admin"]
-    {
+    for line in [
+        "POST /",
+        "GET /sse",
+        "POST /messages",
+        "POST /mcp/",
+        "GET /mcp/",
+        "POST /mcp/..",
+        "POST //mcp",
+        "GET /admin",
+    ] {
         let reply = ask.clone().line(line).send().await;
         assert!((400..500).contains(&reply.status()), "{line}: {reply:?}");
     }
-    for line in ["GET /mcp", "DELETE /mcp", "PUT /mcp"] {
+    for line in ["PUT /mcp", "PATCH /mcp", "OPTIONS /mcp"] {
         let reply = ask.clone().line(line).send().await;
         assert_eq!(reply.status(), 405, "{line}");
         assert!(reply.http.header("allow").is_some_and(|allow| allow.contains("POST")), "{line}");

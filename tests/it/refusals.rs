@@ -26,6 +26,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::ForeignOrigin,
         Refusal::NoSuchTask,
         Refusal::TaskActLost,
+        Refusal::NoSuchEvent,
         Refusal::NoToken,
         Refusal::BadToken { detail: detail() },
         Refusal::KeysUnavailable,

@@ -78,6 +78,7 @@ pub const GATE_REASONS: &[&str] = &[
     "no_such_task",
     "host_not_allowed",
     "origin_not_allowed",
+    "no_such_event",
     "unauthenticated",
     "invalid_token",
     "keys_unavailable",

@@ -20,7 +20,7 @@ impl Court {
     pub(in crate::layers) fn would(&self, head: &mut Head, what: What) -> Would {
         let policy = self.policy.load_full();
         match what {
-            What::Passage(_) => Would::Pass,
+            What::Passage(_) | What::Listen | What::Leave => Would::Pass,
             What::Call { request, kind, name } => {
                 self.would_call(head, &policy, request, kind, &name).unwrap_or_else(Would::Refuse)
             }
@@ -48,7 +48,10 @@ impl Court {
             AllowedWhat::Read { request, operation } => {
                 Would::Read { id: request.id.unwrap_or(Json::Null), operation: Some(operation) }
             }
-            AllowedWhat::Act { .. } | AllowedWhat::Passage { .. } => Would::Pass,
+            AllowedWhat::Act { .. }
+            | AllowedWhat::Passage { .. }
+            | AllowedWhat::Listen { .. }
+            | AllowedWhat::Leave => Would::Pass,
             AllowedWhat::Watched(watched) => watched.would,
         })
     }

@@ -76,9 +76,13 @@ impl Clerk {
                 event.upstream_status = Some(note.status);
                 Ok(Answer::Passed(response))
             }
-            Ok(Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. }) => {
-                Err(Refusal::Internal)
-            }
+            Ok(
+                Forwarded::Judged { .. }
+                | Forwarded::NotSent
+                | Forwarded::Lost { .. }
+                | Forwarded::Spoken { .. }
+                | Forwarded::Resumed(_),
+            ) => Err(Refusal::Internal),
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = &answered {

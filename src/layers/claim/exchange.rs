@@ -15,22 +15,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tower::Service;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::keep::{End, Keeper};
-use super::{Claimed, ClaimedWhat, Clerk, facts};
+use super::{Claimed, ClaimedWhat, Clerk, Sending, facts};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::chain::Chain;
+use crate::domain::json::Json;
 use crate::domain::ledger::{self, Ask, Claim, ClaimId, Draft, Expect, Held, Terms};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::Answer;
 use crate::layers::authorize::Mutation;
 use crate::layers::forward::Forwarded;
+use crate::layers::line::Line;
 use crate::layers::parse::Head;
 use crate::layers::{reply, session};
 use crate::mcp::tasks::outbound::Sealer;
@@ -38,10 +39,10 @@ use crate::store::{Seen, StoreError, Swap, Write, event_id};
 use crate::wire;
 
 /// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest pause of a settlement that waits for the store.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a caller is told to wait, at most, before it asks again what came of a call that somebody else has in hand.
 const COME_BACK: Duration = Duration::from_secs(2);
@@ -52,7 +53,7 @@ pub(super) struct Exchange<S> {
     head: Arc<Head>,
     mutation: Arc<Mutation>,
     forward: S,
-    caller: Option<oneshot::Sender<Result<Answer, Refusal>>>,
+    line: Arc<Line>,
     id: ClaimId,
     ask: Ask,
 }
@@ -76,7 +77,7 @@ where
         head: Arc<Head>,
         mutation: Arc<Mutation>,
         forward: S,
-        caller: oneshot::Sender<Result<Answer, Refusal>>,
+        line: Arc<Line>,
     ) -> Self {
         let id = ClaimId {
             tenant: head.caller.actor().tenant().to_owned(),
@@ -92,7 +93,7 @@ where
             attempt_id,
             facts: Facts { attempt_id: Some(attempt_id), ..facts(&head) },
         };
-        Self { clerk, head, mutation, forward, caller: Some(caller), id, ask }
+        Self { clerk, head, mutation, forward, line, id, ask }
     }
 
     /// Claim, forward, settle.
@@ -101,6 +102,13 @@ where
             return self.tell(Err(Refusal::Internal));
         };
         let terms = rule.terms(self.clerk.upstream_timeout);
+        let _place = self.clerk.running.claimed(
+            self.head.caller.actor(),
+            session::session_of(&self.head),
+            self.mutation.request.id.as_ref().unwrap_or(&Json::Null),
+            self.ask.attempt_id,
+            &self.line,
+        );
         match self.enter(&rule, &terms).await {
             Ok(enter::Entry::Owner(owned)) => {
                 let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
@@ -123,8 +131,13 @@ where
 
     /// Sends the call, and renews the lease until it has come to its end.
     async fn forward(&mut self, held: Held, deadline: Instant, terms: &Terms) -> (Held, End) {
-        let what = ClaimedWhat::Owned { mutation: Arc::clone(&self.mutation), deadline };
-        let claimed = Claimed { head: Arc::clone(&self.head), what };
+        let sending = Sending {
+            mutation: Arc::clone(&self.mutation),
+            attempt: held.attempt.id,
+            deadline,
+            line: Arc::clone(&self.line),
+        };
+        let claimed = Claimed { head: Arc::clone(&self.head), what: ClaimedWhat::Owned(sending) };
         let forwarding = AssertUnwindSafe(self.forward.call(claimed)).catch_unwind();
         let claim = Mutex::new(held.claim.clone());
         let forwarded = tokio::select! {
@@ -215,28 +228,12 @@ where
         next: &Draft,
         event: Option<AuditEvent>,
     ) -> Result<Swap, StoreError> {
-        let write = Write { id: self.id.clone(), expect, next: next.clone(), event: event.clone() };
-        let swap = self.clerk.store.swap(write).await;
-        if let (Ok(Swap::Applied { .. }), Some(event)) = (&swap, &event) {
-            self.clerk.journal.meter().row(event);
-        }
-        swap
-    }
-
-    /// Writes a row down that goes with no claim.
-    async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
-        self.clerk.store.append(event.clone()).await?;
-        self.clerk.journal.meter().row(&event);
-        Ok(())
+        self.clerk.swap(Write { id: self.id.clone(), expect, next: next.clone(), event }).await
     }
 
     /// Tells the caller, once; whoever hung up hears nothing.
-    fn tell(&mut self, verdict: Result<Answer, Refusal>) {
-        if let Some(caller) = self.caller.take()
-            && caller.send(verdict).is_err()
-        {
-            info!("The caller had hung up; the call was carried to its end.");
-        }
+    fn tell(&self, verdict: Result<Answer, Refusal>) {
+        self.line.end(verdict);
     }
 }
 

@@ -108,7 +108,7 @@ impl Keeper<'_> {
             Forwarded::NotSent => End::not_run(Refusal::UpstreamUnreachable, None),
             Forwarded::Lost { status } => End::unknown(status),
             // Only calls without a claim are passed; for a claimed one it proves nothing.
-            Forwarded::Passed { .. } => End::unknown(None),
+            Forwarded::Passed { .. } | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => End::unknown(None),
             Forwarded::Judged { status, headers, challenged, verdict } => match verdict {
                 Verdict::Unknown => End::unknown(Some(status)),
                 Verdict::NotRun { detail } => {

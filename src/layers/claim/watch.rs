@@ -87,7 +87,7 @@ impl Clerk {
                     (false, false) => Executed::Maybe,
                 };
             }
-            Ok(Answer::Claimed { .. }) => {}
+            Ok(Answer::Claimed { .. } | Answer::Spoken(_) | Answer::Accepted) => {}
             Err(refusal) => event.executed = wire::row(refusal).executed,
         }
         answer
@@ -152,7 +152,7 @@ impl Row {
                 event.executed = Executed::Yes;
                 event.upstream_status = Some(response.status().as_u16());
             }
-            Ok(Answer::Claimed { .. }) => {}
+            Ok(Answer::Claimed { .. } | Answer::Spoken(_) | Answer::Accepted) => {}
             Err(refusal) => {
                 let row = wire::row(refusal);
                 event.reason = Some(row.reason.to_owned());
@@ -178,7 +178,10 @@ impl Row {
                     event.result_summary = operation.summary_of(&result);
                 }
             }
-            Forwarded::Passed { note, .. } => event.upstream_status = Some(note.status),
+            Forwarded::Passed { note, .. } | Forwarded::Spoken { note, .. } => {
+                event.upstream_status = Some(note.status);
+            }
+            Forwarded::Resumed(_) => {}
             Forwarded::NotSent => {
                 event.reason = Some(wire::row(&Refusal::UpstreamUnreachable).reason.to_owned());
                 event.executed = Executed::No;
@@ -212,6 +215,6 @@ where
             Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
         }
         Forwarded::Lost { .. } => Err(Refusal::ReadFailed),
-        Forwarded::Judged { .. } => Err(Refusal::Internal),
+        Forwarded::Judged { .. } | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => Err(Refusal::Internal),
     }
 }

@@ -19,7 +19,7 @@ const SHOWN: usize = 128;
 
 /// Which results are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edit {
+pub enum Edit {
     /// A list of tools.
     Tools,
     /// What a server says about itself.
@@ -28,7 +28,7 @@ pub(super) enum Edit {
 
 impl Edit {
     /// What is changed in the answer to this method.
-    pub(super) fn of(method: &str) -> Option<Self> {
+    pub fn of(method: &str) -> Option<Self> {
         match method {
             "tools/list" => Some(Self::Tools),
             "initialize" | "server/discover" => Some(Self::Capabilities),

@@ -1,27 +1,33 @@
-//! Calls that need no claim: reads, and housekeeping.
+//! Calls that need no claim: reads, housekeeping, and what a legacy session has to say.
 //!
 //! Promises: a read's result is masked as the policy says; a tools list shows what the actor may call, and how; what
-//! the upstream says otherwise passes as it is, except where it would end a client's session for no reason.
+//! the upstream says otherwise passes as it is, event by event where it streams, except where it would end a client's
+//! session for no reason.
 //!
 //! Absent on purpose: any record of what passed. A read's row is written by the step outside.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::header::{CONTENT_TYPE, ETAG, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 
 use super::edits::Edit;
-use super::{Forwarded, Note, Road, SendFault};
+use super::passing::{Flow, Last, Learned, Met, Passing, words};
+use super::{Forwarded, Note, Resumption, Road, SendFault};
 use crate::domain::json::Json;
-use crate::domain::policy::{Operation, Policy};
+use crate::domain::policy::{Kind, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
+use crate::layers::resume::{About, LAST_EVENT_ID, Resumed, Stream};
+use crate::layers::words::Spoken;
 use crate::mcp::collect::{Collected, Media, collect, media};
-use crate::mcp::errors;
-use crate::mcp::judge::Reply;
-use crate::mcp::message::{Era, Message, Request};
+use crate::mcp::events::Events;
+use crate::mcp::message::{Message, Request};
 use crate::upstream::headers;
 use crate::wire::envelope::{AnyError, Body, full};
 use crate::wire::render::{respond, rpc};
@@ -34,58 +40,29 @@ impl Road {
         request: &Request,
         operation: &Arc<Operation>,
     ) -> Result<Forwarded, Refusal> {
-        let sealer = self.sealer(head, Some(operation).filter(|_| head.tasks.elsewhere));
+        let until = Instant::now() + self.timeout;
         let id = request.id.clone().unwrap_or(Json::Null);
-        let response = self.ask(head, Json::Object(request.body.clone()).to_bytes()).await?;
-        let (parts, body) = response.into_parts();
-        let kind = media(&parts.headers);
-        let mut note = Note { status: parts.status.as_u16(), ..Note::default() };
-        if kind == Media::Events && !operation.reads_results() && head.tasks.elsewhere {
-            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
-        }
-        let collected = self.collect(kind, body, &id).await?;
-        let Some(reply) = collected.reply else {
-            return Ok(Forwarded::Passed { response: self.unguarded(head, &parts, collected)?, note });
-        };
-        let (member, value) = match reply {
-            Reply::Error(error) => ("error", Json::Object(error)),
-            Reply::Result(result) => {
-                let mut result = result;
-                sealer.result(&mut result);
-                let mut result = Json::Object(result);
-                for operation in std::iter::once(operation).chain(&head.tasks.also) {
-                    operation.redactor().mask_result(&mut result);
-                }
-                let told = sealer.told(&result);
-                note.summary = operation.summary_of(told);
-                note.reason = told
-                    .as_object()
-                    .and_then(errors::code_of)
-                    .and_then(|code| operation.reason_for(&code).map(str::to_owned));
-                ("result", result)
-            }
-        };
-        let response = self.rewritten(head, &parts, member, value, id);
-        Ok(Forwarded::Passed { response, note })
+        let passing = self.passing(head, Some(Stream { id, about: About::Read(Arc::clone(operation)) }));
+        let response = self.ask(head, Json::Object(request.body.clone()), until).await?;
+        // A method may be one by which a client listens for hours; a tool answers.
+        let until = (operation.kind() == Kind::Tool).then_some(until);
+        self.answer(response, passing, Last::Read(Arc::clone(operation)), until).await
     }
 
-    /// What is done to a task, whose answer is short.
+    /// What is done to a task, whose answer is short. It is read to its end before it is told.
     pub(super) async fn act(&self, head: &Head, request: &Request) -> Result<Forwarded, Refusal> {
-        let id = request.id.clone().unwrap_or(Json::Null);
         let lost = |refusal| if refusal == Refusal::ReadFailed { Refusal::TaskActLost } else { refusal };
-        let response = self.ask(head, Json::Object(request.body.clone()).to_bytes()).await.map_err(lost)?;
+        let until = Instant::now() + self.timeout;
+        let id = request.id.clone().unwrap_or(Json::Null);
+        let passing = self.passing(head, Some(Stream { id, about: About::Other }));
+        let response = self.ask(head, Json::Object(request.body.clone()), until).await.map_err(lost)?;
         let (parts, body) = response.into_parts();
-        let note = Note { status: parts.status.as_u16(), ..Note::default() };
-        let collected = self.collect(media(&parts.headers), body, &id).await.map_err(lost)?;
-        let response = match collected.reply {
-            Some(Reply::Result(mut result)) => {
-                self.sealer(head, None).result(&mut result);
-                self.rewritten(head, &parts, "result", Json::Object(result), id)
-            }
-            Some(Reply::Error(error)) => self.rewritten(head, &parts, "error", Json::Object(error), id),
-            None => self.unguarded(head, &parts, collected).map_err(lost)?,
-        };
-        Ok(Forwarded::Passed { response, note })
+        let reading = to_answer(media(&parts.headers), body, &passing);
+        let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::TaskActLost)?;
+        let passed = passing.headers(&parts.headers);
+        let (response, _) =
+            Self::told(parts.status, passed, collected, &passing, &Last::AsItIs).map_err(lost)?;
+        Ok(Forwarded::Passed { response, note: Note { status: parts.status.as_u16(), ..Note::default() } })
     }
 
     /// Housekeeping. A tools list is filtered; the rest passes.
@@ -93,53 +70,135 @@ impl Road {
         &self,
         head: &Head,
         message: Message,
-        policy: &Policy,
+        policy: &Arc<Policy>,
     ) -> Result<Forwarded, Refusal> {
-        let lists_tasks = matches!(&message, Message::Request(request) if request.method == "tasks/list");
+        let until = Instant::now() + self.timeout;
         let (id, edit, body) = match message {
             Message::Request(request) => (request.id.clone(), Edit::of(&request.method), request.body),
             Message::Notification(request) => (None, None, request.body),
             Message::Response(body) => (None, None, body),
         };
-        let response = self.ask(head, Json::Object(body).to_bytes()).await?;
-        let (parts, body) = response.into_parts();
-        let note = Note { status: parts.status.as_u16(), ..Note::default() };
-        let kind = media(&parts.headers);
-        let Some(id) = id else {
-            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
-        };
-        if kind == Media::Events && edit.is_none() && !lists_tasks {
-            return Ok(Forwarded::Passed { response: self.stream(head, &parts, body), note });
-        }
-        let collected = self.collect(kind, body, &id).await?;
-        let response = match (collected.reply, edit) {
-            (Some(Reply::Result(mut result)), Some(edit)) => {
-                let modern = head.era == Era::Modern;
-                self.editor.edit(edit, &mut result, policy, head.caller.actor(), modern);
-                self.rewritten(head, &parts, "result", Json::Object(result), id)
-            }
-            (Some(Reply::Result(mut result)), None) if lists_tasks => {
-                self.sealer(head, None).result(&mut result);
-                self.rewritten(head, &parts, "result", Json::Object(result), id)
-            }
-            (Some(Reply::Error(error)), _) if kind == Media::Events => {
-                self.rewritten(head, &parts, "error", Json::Object(error), id)
-            }
-            (reply, _) => {
-                let collected = Collected { reply, ..collected };
-                self.unguarded(head, &parts, collected)?
-            }
-        };
-        Ok(Forwarded::Passed { response, note })
+        let about = edit.map_or(About::Other, About::Edited);
+        let last = edit.map_or(Last::AsItIs, |edit| self.edited(edit, policy));
+        let passing = self.passing(head, id.map(|id| Stream { id, about }));
+        let response = self.ask(head, Json::Object(body), until).await?;
+        self.answer(response, passing, last, None).await
     }
 
-    async fn ask(&self, head: &Head, body: Vec<u8>) -> Result<Response<Incoming>, Refusal> {
-        let response =
-            match tokio::time::timeout(self.timeout, self.send(head, Bytes::from(body), None)).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(SendFault::NotSent(_))) => return Err(Refusal::UpstreamUnreachable),
-                Ok(Err(SendFault::Lost(_))) | Err(_) => return Err(Refusal::ReadFailed),
-            };
+    /// What a legacy session has to say, from now on or from where the client left off.
+    pub(super) async fn listen(
+        &self,
+        head: &Head,
+        resumed: Option<Resumed>,
+        policy: &Arc<Policy>,
+    ) -> Result<Forwarded, Refusal> {
+        let mut headers = self.headers_of(head, None);
+        headers.remove(CONTENT_TYPE);
+        headers.remove(LAST_EVENT_ID);
+        if let Some(place) = &resumed {
+            let event = HeaderValue::from_str(&place.event).map_err(|_| Refusal::NoSuchEvent)?;
+            headers.insert(LAST_EVENT_ID, event);
+        }
+        let response = self.ask_session(&Method::GET, &headers).await?;
+        let stream = resumed.and_then(|place| place.stream);
+        let last = match stream.as_ref().map(|stream| &stream.about) {
+            Some(About::Read(operation)) => Last::Read(Arc::clone(operation)),
+            Some(About::Edited(edit)) => self.edited(*edit, policy),
+            Some(About::Claimed { .. } | About::Other) | None => Last::AsItIs,
+        };
+        let passing = self.passing(head, stream);
+        let claimed = matches!(&passing.stream, Some(Stream { about: About::Claimed { .. }, .. }));
+        let is_stream = response.status().is_success() && media(response.headers()) == Media::Events;
+        if !claimed || !is_stream {
+            return self.answer(response, passing, last, None).await;
+        }
+        let (parts, body) = response.into_parts();
+        let status = parts.status.as_u16();
+        let headers = passing.headers(&parts.headers);
+        let events = Events::of(body);
+        Ok(Forwarded::Resumed(Box::new(Resumption { status, headers, events, passing })))
+    }
+
+    /// The end of a legacy session.
+    pub(super) async fn leave(&self, head: &Head) -> Result<Forwarded, Refusal> {
+        let mut headers = self.headers_of(head, None);
+        headers.remove(CONTENT_TYPE);
+        let response = self.ask_session(&Method::DELETE, &headers).await?;
+        self.answer(response, self.passing(head, None), Last::AsItIs, None).await
+    }
+
+    /// An answer to a call without a claim. Where `until` is given its stream must have come to its answer by then.
+    async fn answer(
+        &self,
+        response: Response<Incoming>,
+        passing: Passing,
+        last: Last,
+        until: Option<Instant>,
+    ) -> Result<Forwarded, Refusal> {
+        let (parts, body) = response.into_parts();
+        let status = parts.status.as_u16();
+        let note = Note { status, ..Note::default() };
+        let kind = media(&parts.headers);
+        let passed = passing.headers(&parts.headers);
+        if kind == Media::Events && parts.status.is_success() {
+            let learned = Learned::default();
+            let reads = matches!(&last, Last::Read(operation) if operation.reads_results());
+            let row = reads.then(|| Arc::clone(&learned));
+            let events = Events::of(body);
+            let words = words(Flow { events, passing, last, learned, status, until, resumable: false });
+            let spoken = Spoken { headers: passed, words };
+            return Ok(Forwarded::Spoken { spoken, note, row });
+        }
+        let Some(stream) = &passing.stream else {
+            return Ok(Forwarded::Passed { response: with(parts.status, passed, unread(body)), note });
+        };
+        let until = until.unwrap_or_else(|| Instant::now() + self.timeout);
+        let reading = collect(kind, body, &stream.id);
+        let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::ReadFailed)?;
+        let (response, said) = Self::told(parts.status, passed, collected, &passing, &last)?;
+        Ok(Forwarded::Passed { response, note: Note { status, ..said } })
+    }
+
+    /// An answer that came whole, as the client may see it.
+    fn told(
+        status: StatusCode,
+        passed: HeaderMap,
+        collected: Collected,
+        passing: &Passing,
+        last: &Last,
+    ) -> Result<(Response<Body>, Note), Refusal> {
+        let reply = collected.reply.clone().and_then(|reply| passing.last(last, reply));
+        let Some((member, value, note)) = reply else {
+            return Ok((Self::unguarded(status, passed, collected)?, Note::default()));
+        };
+        let id = passing.stream.as_ref().map_or(Json::Null, |stream| stream.id.clone());
+        Ok((rewritten(status, passed, member, value, id), note))
+    }
+
+    fn edited(&self, edit: Edit, policy: &Arc<Policy>) -> Last {
+        Last::Edited(edit, Arc::clone(policy), self.editor.clone())
+    }
+
+    async fn ask(&self, head: &Head, body: Json, until: Instant) -> Result<Response<Incoming>, Refusal> {
+        self.answered(timeout_at(until, self.send(head, Bytes::from(body.to_bytes()), None)).await)
+    }
+
+    /// A request about a session, which has no body.
+    async fn ask_session(&self, method: &Method, headers: &HeaderMap) -> Result<Response<Incoming>, Refusal> {
+        let body = Bytes::new();
+        let sending = self.upstream.send(method, &self.endpoint, headers, &body);
+        self.answered(timeout_at(Instant::now() + self.timeout, sending).await)
+    }
+
+    fn answered(
+        &self,
+        sent: Result<Result<Response<Incoming>, SendFault>, Elapsed>,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(SendFault::NotSent(_))) => return Err(Refusal::UpstreamUnreachable),
+            Ok(Err(SendFault::Lost(_))) | Err(_) => return Err(Refusal::ReadFailed),
+        };
         // Told in the gate's own words, whatever its body is: both would name the upstream's inner address.
         let scope = || headers::challenged_scope(response.headers());
         match (response.status(), self.front.forward_authorization) {
@@ -152,52 +211,57 @@ impl Road {
         }
     }
 
-    async fn collect(&self, kind: Media, body: Incoming, id: &Json) -> Result<Collected, Refusal> {
-        let collected = tokio::time::timeout(self.timeout, collect(kind, body, id)).await;
-        collected.ok().filter(|collected| collected.whole).ok_or(Refusal::ReadFailed)
-    }
-
     /// An answer as it came, if a client can live with it: a JSON-RPC response with any status, or a status by which
     /// servers turn a request away (a lost session's 404, a version's 400). The rest would only break the client.
     fn unguarded(
-        &self,
-        head: &Head,
-        parts: &http::response::Parts,
+        status: StatusCode,
+        passed: HeaderMap,
         collected: Collected,
     ) -> Result<Response<Body>, Refusal> {
-        let status = parts.status;
         if collected.reply.is_none() && !status.is_client_error() {
             return Err(Refusal::ReadFailed);
         }
-        let mut response = Response::new(full(collected.bytes));
-        *response.status_mut() = status;
-        *response.headers_mut() = self.passed(head, &parts.headers);
-        Ok(response)
+        Ok(with(status, passed, full(collected.bytes)))
     }
+}
 
-    /// A response that goes through as it comes.
-    fn stream(&self, head: &Head, parts: &http::response::Parts, body: Incoming) -> Response<Body> {
-        let mut response = Response::new(body.map_err(AnyError::from).boxed_unsync());
-        *response.status_mut() = parts.status;
-        *response.headers_mut() = self.passed(head, &parts.headers);
-        response
+/// Reads to the answer, whatever way it comes.
+async fn to_answer(kind: Media, body: Incoming, passing: &Passing) -> Option<Collected> {
+    let id = passing.stream.as_ref().map_or(Json::Null, |stream| stream.id.clone());
+    if kind != Media::Events {
+        return collect(kind, body, &id).await;
     }
+    let mut events = Events::of(body);
+    loop {
+        match passing.met(&events.next().await.ok()??) {
+            Met::Reply(reply) => return Some(Collected { reply: Some(*reply), bytes: Bytes::new() }),
+            Met::Other(_) | Met::Stray => {}
+        }
+    }
+}
 
-    /// A response whose member was changed: the upstream's status and headers, our bytes.
-    fn rewritten(
-        &self,
-        head: &Head,
-        parts: &http::response::Parts,
-        member: &str,
-        value: Json,
-        id: Json,
-    ) -> Response<Body> {
-        let ours = respond(parts.status.as_u16(), &rpc(Some(id), member, value));
-        let (mut ours, body) = ours.into_parts();
-        let mut headers = self.passed(head, &parts.headers);
-        headers.remove(http::header::ETAG);
-        headers.extend(std::mem::take(&mut ours.headers));
-        ours.headers = headers;
-        Response::from_parts(ours, body)
-    }
+/// A body that goes through as it comes.
+fn unread(body: Incoming) -> Body {
+    body.map_err(AnyError::from).boxed_unsync()
+}
+
+fn with(status: StatusCode, headers: HeaderMap, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// A response whose member was changed: the upstream's status and headers, our bytes.
+fn rewritten(
+    status: StatusCode,
+    mut passed: HeaderMap,
+    member: &str,
+    value: Json,
+    id: Json,
+) -> Response<Body> {
+    let (ours, body) = respond(status.as_u16(), &rpc(Some(id), member, value)).into_parts();
+    passed.remove(ETAG);
+    passed.extend(ours.headers);
+    with(status, passed, body)
 }

@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Close,
     /// The connection is reset.
     Reset,
+    /// Nothing happens until the peer has gone; then the test hears of it.
+    UntilGone(Hold),
     /// Nothing happens any more; the connection stays.
     Hang,
 }
@@ -69,7 +71,19 @@ enum Say {
     Http { status: u16, headers: Vec<(String, String)>, body: String },
     Stream { result: Option<Value> },
     Framed { body: Value, id: Value },
+    Pieces(Vec<Piece>),
     Raw(Vec<Step>),
+}
+
+/// A piece of an event stream.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// Lines before the data, and a message.
+    Event(String, Value),
+    /// Lines before the data, and the result of whatever was asked.
+    Result(String, Value),
+    /// Something that is done.
+    Step(Step),
 }
 
 impl Answer {
@@ -118,6 +132,39 @@ impl Answer {
         Self::of(Say::Stream { result: None })
     }
 
+    /// An event stream, piece by piece; it stays open after the last one.
+    pub(crate) fn events() -> Self {
+        Self::of(Say::Pieces(Vec::new()))
+    }
+
+    /// Then these lines (an `id:`, say) and a message.
+    pub(crate) fn event(self, lines: &str, message: &Value) -> Self {
+        self.piece(Piece::Event(lines.to_owned(), message.clone()))
+    }
+
+    /// Then these lines and the result.
+    pub(crate) fn then_result(self, lines: &str, result: &Value) -> Self {
+        self.piece(Piece::Result(lines.to_owned(), result.clone()))
+    }
+
+    /// Then this step.
+    pub(crate) fn then(self, step: Step) -> Self {
+        self.piece(Piece::Step(step))
+    }
+
+    fn piece(mut self, piece: Piece) -> Self {
+        match &mut self.say {
+            Say::Pieces(pieces) => pieces.push(piece),
+            Say::Result(_)
+            | Say::Error { .. }
+            | Say::Http { .. }
+            | Say::Stream { .. }
+            | Say::Framed { .. }
+            | Say::Raw(_) => panic!("only an event stream has pieces; see Answer::events"),
+        }
+        self
+    }
+
     /// A result under another request's id.
     pub(crate) fn result_for(id: impl Into<Value>, result: &Value) -> Self {
         Self::of(Say::Framed { body: json!({ "result": result }), id: id.into() })
@@ -163,9 +210,12 @@ impl Answer {
     pub(crate) fn with_header(self, name: &str, value: &str) -> Self {
         let (status, mut headers, body) = match self.say {
             Say::Http { status, headers, body } => (status, headers, body),
-            Say::Result(_) | Say::Error { .. } | Say::Stream { .. } | Say::Framed { .. } | Say::Raw(_) => {
-                panic!("only a plain HTTP answer takes headers; see Answer::http")
-            }
+            Say::Result(_)
+            | Say::Error { .. }
+            | Say::Stream { .. }
+            | Say::Framed { .. }
+            | Say::Pieces(_)
+            | Say::Raw(_) => panic!("only a plain HTTP answer takes headers; see Answer::http"),
         };
         headers.push((name.to_owned(), value.to_owned()));
         Self { before: self.before, say: Say::Http { status, headers, body } }
@@ -189,11 +239,31 @@ impl Answer {
             Say::Framed { body, id } => steps.push(json_response(200, body, id)),
             Say::Http { status, headers, body } => steps.push(response(*status, headers, body)),
             Say::Stream { result } => steps.extend(stream(asked, result.as_ref())),
+            Say::Pieces(pieces) => {
+                steps.push(Step::Send(STREAM_HEAD.into()));
+                steps.extend(pieces.iter().map(|piece| piece.step(asked)));
+            }
             Say::Raw(raw) => steps.extend(raw.iter().cloned()),
         }
         steps
     }
 }
+
+impl Piece {
+    fn step(&self, asked: &Value) -> Step {
+        let (lines, message) = match self {
+            Self::Step(step) => return step.clone(),
+            Self::Event(lines, message) => (lines, message.clone()),
+            Self::Result(lines, result) => {
+                (lines, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": in_era(asked, result) }))
+            }
+        };
+        let data = if message.is_null() { String::new() } else { message.to_string() };
+        Step::Send(format!("{lines}data: {data}\n\n").into())
+    }
+}
+
+const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n";
 
 /// Whether a request is of the modern era.
 pub(crate) fn is_modern(asked: &Value) -> bool {
@@ -226,12 +296,11 @@ fn response(status: u16, headers: &[(String, String)], body: &str) -> Step {
 }
 
 fn stream(asked: &Value, result: Option<&Value>) -> Vec<Step> {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n";
     let progress = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "working" } });
     let mut events = format!(": keep-alive\n\nevent: message\ndata: {progress}\n\n");
     if let Some(result) = result {
         let last = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": in_era(asked, result) });
         write!(events, "event: message\ndata: {last}\n\n").expect("a String takes all");
     }
-    vec![Step::Send(head.into()), Step::Send(events.into()), Step::Close]
+    vec![Step::Send(STREAM_HEAD.into()), Step::Send(events.into()), Step::Close]
 }

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use super::answer::{MODERN, VERSION_META};
 use super::http::{Message, Reader};
 use super::in_time;
+use super::stream::Stream;
 
 /// Which protocol a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +213,11 @@ impl Open {
         let message = Reader::new().next(&mut self.socket).await?;
         assert!(message.whole, "the gate's answer was cut: {message:?}");
         Some(Reply { http: message })
+    }
+
+    /// The answer, to be read as it comes.
+    pub(crate) fn stream(self) -> Stream {
+        Stream::of(self.socket)
     }
 
     /// Returns once an answer begins.

@@ -122,6 +122,11 @@ impl Upstream {
         self.received().into_iter().filter(|request| request.tool() == tool).collect()
     }
 
+    /// The requests of one HTTP method.
+    pub(crate) fn of_method(&self, method: &str) -> Vec<Received> {
+        self.received().into_iter().filter(|request| request.http.word(0) == method).collect()
+    }
+
     /// The requests with this `Idempotency-Key`.
     pub(crate) fn with_key(&self, key: &str) -> Vec<Received> {
         let of_key = |request: &Received| request.http.header("idempotency-key") == Some(key);
@@ -213,6 +218,10 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
                 }
                 Step::Wait(delay) => tokio::time::sleep(delay).await,
                 Step::Hold(hold) => hold.passed().await,
+                Step::UntilGone(hold) => {
+                    while reader.next(&mut socket).await.is_some() {}
+                    return hold.release();
+                }
                 Step::Hang => std::future::pending().await,
                 Step::Reset => return socket.reset_on_close(),
                 Step::Close => {
@@ -226,7 +235,9 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
 }
 
 fn answer_to(state: &mut State, request: &Received) -> Answer {
-    let name = if request.tool().is_empty() { request.rpc() } else { request.tool() }.to_owned();
+    // What brings no message is scripted by its HTTP method.
+    let names = [request.tool(), request.rpc(), request.http.word(0)];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default().to_owned();
     let key = request.http.header("idempotency-key").unwrap_or_default();
     let script = if state.answers.contains_key(key) { key } else { &name };
     if let Some(answers) = state.answers.get_mut(script) {
@@ -251,6 +262,7 @@ fn by_itself(request: &Received, runs: usize) -> Answer {
             json!({ "supportedVersions": [MODERN], "capabilities": capabilities, "serverInfo": server }),
         ),
         method if method.starts_with("notifications/") => Answer::http(202, "text/plain", ""),
+        "" if request.http.word(0) != "POST" => Answer::http(405, "text/plain", "no sessions here"),
         _ => Answer::result(json!({})),
     }
 }

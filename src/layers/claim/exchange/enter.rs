@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tower::Service;
 use tracing::{error, info, warn};
@@ -163,8 +162,7 @@ where
 
     /// Waits a little for a running call, if the policy lets callers wait and this one is still there.
     async fn wait(&self, patience: &mut Patience, refusal: Refusal) -> Result<Seen, Refusal> {
-        let hung_up = self.caller.as_ref().is_none_or(oneshot::Sender::is_closed);
-        if hung_up || Instant::now() + patience.pause > patience.until {
+        if self.line.is_deserted() || Instant::now() + patience.pause > patience.until {
             return Err(refusal);
         }
         sleep(patience.pause).await;
@@ -221,7 +219,7 @@ where
             upstream_status: Some(kept.status),
             ..self.event(None)
         };
-        self.append(event).await.map_err(|fault| {
+        self.clerk.append(event).await.map_err(|fault| {
             error!(error = %Chain(&fault), "A replay was not written down, and so not given.");
             Refusal::ReplayNotRecorded { first_seen }
         })?;

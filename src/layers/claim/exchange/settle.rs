@@ -88,7 +88,7 @@ where
             Settling::TooLate => {
                 warn!("The claim had moved on when its answer came; the answer is only written down.");
                 let reason = Some("late_answer".to_owned());
-                self.append(AuditEvent { reason, ..event.clone() }).await?;
+                self.clerk.append(AuditEvent { reason, ..event.clone() }).await?;
                 Ok(Stored::TooLate)
             }
         }

@@ -105,7 +105,8 @@ impl Listening {
                     self.heard = Heard::Nothing;
                     return None;
                 };
-                let messages = events.iter().map(|event| Json::parse(event.data.as_bytes(), MAX_DEPTH));
+                let data = events.iter().filter_map(|event| event.data.as_deref());
+                let messages = data.map(|data| Json::parse(data.as_bytes(), MAX_DEPTH));
                 for message in messages.filter_map(Result::ok) {
                     let reply = reply_to(message, &self.ear.id);
                     if reply.is_some() {

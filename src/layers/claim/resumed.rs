@@ -1,0 +1,184 @@
+//! The answer of a claimed call that came on another stream than the one that it was sent on.
+//!
+//! Promises: it settles the claim of its own attempt, and only that, by the same rules as any late answer; the client hears
+//! it after it was stored, or what was stored before. A store that is away delays the storing, not the client.
+//!
+//! Absent on purpose: a claim made anew. Where the row is gone nobody knows any more what it said, and the answer is only
+//! passed on.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use tracing::{error, warn};
+use uuid::Uuid;
+
+use super::Clerk;
+use super::exchange::{FIRST_PAUSE, LONGEST_PAUSE};
+use super::keep::{End, Heard, Keeper, OUTCOME_UNKNOWN};
+use crate::domain::answer::Kept;
+use crate::domain::audit::{AuditEvent, Decision, Executed};
+use crate::domain::chain::Chain;
+use crate::domain::key::Key;
+use crate::domain::ledger::{
+    self, Attempt, AttemptKind, Claim, ClaimId, Downstream, Held, Settling, Status, Terms,
+};
+use crate::domain::policy::{OnToolError, Operation};
+use crate::domain::refusal::Refusal;
+use crate::layers::Answer;
+use crate::layers::forward::Forwarded;
+use crate::layers::parse::Head;
+use crate::layers::session;
+use crate::mcp::judge::{Reply, judge};
+use crate::mcp::tasks::outbound::Sealer;
+use crate::store::{StoreError, Swap, Write, event_id};
+use crate::wire::envelope::Marks;
+
+/// Whose answer came.
+pub(super) struct Settlement {
+    pub(super) clerk: Arc<Clerk>,
+    pub(super) head: Arc<Head>,
+    pub(super) operation: Arc<Operation>,
+    pub(super) key: Key,
+    pub(super) attempt: Uuid,
+    /// Seals the ids of tasks.
+    pub(super) sealer: Sealer,
+    /// The HTTP status of the stream that it came on.
+    pub(super) status: u16,
+}
+
+type Verdict = Result<Answer, Refusal>;
+
+/// Settles the claim by this answer, and tells the client once.
+pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::Sender<Verdict>) {
+    let mut tell = Some(tell);
+    let mut say = |verdict: Verdict| {
+        if let Some(tell) = tell.take() {
+            // Whoever hung up again hears nothing.
+            let _heard = tell.send(verdict);
+        }
+    };
+    let Some(end) = settlement.end(reply) else { return say(Err(Refusal::Internal)) };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match settlement.store(&end).await {
+            Ok(verdict) => return say(verdict),
+            Err(fault) => {
+                error!(error = %Chain(&fault), "A settlement waits for the store.");
+                say(heard(&end, Marks { not_recorded: true, ..Marks::default() }));
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+fn heard(end: &End, marks: Marks) -> Verdict {
+    match &end.heard {
+        Heard::Answer(kept) => Ok(Answer::Claimed { kept: kept.clone(), marks }),
+        Heard::NotRun(_) | Heard::Unknown => {
+            Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
+        }
+    }
+}
+
+impl Settlement {
+    /// What the answer says. Other messages came before it on its first stream: the call had begun.
+    fn end(&self, reply: Reply) -> Option<End> {
+        let rule = self.operation.mutation()?;
+        let verdict = judge(self.status, Some(reply), true, rule.on_tool_error() == OnToolError::Release);
+        let keeper = Keeper {
+            operation: &self.operation,
+            fingerprinter: &self.clerk.court.fingerprinter,
+            limit: self.clerk.stored_response,
+            forwards_token: self.clerk.forwards_token,
+            in_session: session::in_session(&self.head),
+            sealer: self.sealer.clone(),
+        };
+        let (status, headers, challenged) = (self.status, Vec::new(), None);
+        Some(keeper.end(Forwarded::Judged { status, headers, challenged, verdict }))
+    }
+
+    fn id(&self) -> ClaimId {
+        ClaimId {
+            tenant: self.head.caller.actor().tenant().to_owned(),
+            service: self.clerk.service.clone(),
+            tool: self.operation.name().to_owned(),
+            key: self.key.as_str().to_owned(),
+        }
+    }
+
+    /// One try, against the row as it stands.
+    async fn store(&self, end: &End) -> Result<Verdict, StoreError> {
+        let Some(rule) = self.operation.mutation() else { return Ok(Err(Refusal::Internal)) };
+        let terms = rule.terms(self.clerk.upstream_timeout);
+        let mut row = self.clerk.store.read(&self.id()).await?.row;
+        loop {
+            let Some(claim) = row else {
+                warn!("An answer came for a claim that is gone; it is only passed on.");
+                return Ok(heard(end, Marks { not_recorded: true, ..Marks::default() }));
+            };
+            let held = self.held(&claim, &terms);
+            let Settling::Write { expect, draft } = ledger::settle(Some(&claim), &held, &end.came, &terms)
+            else {
+                return self.too_late(&claim, end).await;
+            };
+            let mut event = self.event(&claim, end);
+            if draft.status == Status::Unknown {
+                event.executed = Executed::Maybe;
+                event.reason = Some(OUTCOME_UNKNOWN.to_owned());
+            }
+            let unknown = draft.status == Status::Unknown;
+            let write = Write { id: self.id(), expect, next: *draft, event: Some(event) };
+            match self.clerk.swap(write).await? {
+                Swap::Applied { .. } if unknown => {
+                    let first_seen = Some(claim.created_at);
+                    return Ok(Err(Refusal::OutcomeUnknown { first_seen, retry_after: None }));
+                }
+                Swap::Applied { .. } => return Ok(heard(end, Marks::default())),
+                Swap::Mismatch { row: other, .. } => row = other.map(|other| *other),
+            }
+        }
+    }
+
+    /// The attempt whose answer this is. Whether it was a re-run is not known here, so what would be doubtful in one is
+    /// taken for doubtful.
+    fn held(&self, claim: &Claim, terms: &Terms) -> Held {
+        let kind = match terms.downstream {
+            Downstream::Unsafe => AttemptKind::First,
+            Downstream::Idempotent { .. } => AttemptKind::Rerun,
+        };
+        Held { attempt: Attempt { id: self.attempt, kind }, claim: claim.clone() }
+    }
+
+    /// The claim is settled already: by this same answer, as a rule.
+    async fn too_late(&self, claim: &Claim, end: &End) -> Result<Verdict, StoreError> {
+        let own = claim.attempt_id == self.attempt;
+        let stored = claim.response.as_ref().filter(|_| own).and_then(|kept| Kept::decode(kept).ok());
+        let mut event = self.event(claim, end);
+        if let Some(kept) = stored {
+            event.decision = Decision::Replayed;
+            event.reason = None;
+            self.clerk.append(event).await?;
+            return Ok(Ok(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } }));
+        }
+        event.reason = Some("late_answer".to_owned());
+        self.clerk.append(event).await?;
+        Ok(heard(end, Marks { not_recorded: true, ..Marks::default() }))
+    }
+
+    fn event(&self, claim: &Claim, end: &End) -> AuditEvent {
+        let mut facts = claim.facts.clone();
+        facts.attempt_id = Some(self.attempt);
+        AuditEvent {
+            id: event_id(),
+            facts,
+            decision: Decision::Allowed,
+            reason: end.reason.clone(),
+            result_summary: end.summary.clone(),
+            duration_ms: i64::try_from(self.head.asked.elapsed().as_millis()).ok(),
+            executed: end.executed,
+            upstream_status: end.status,
+        }
+    }
+}

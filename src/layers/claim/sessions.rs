@@ -1,0 +1,159 @@
+//! What a legacy session does besides calling: cancelling, listening, coming back.
+//!
+//! Promises: no cancellation of a claimed call reaches the upstream; a client that comes back for a claimed call hears the
+//! rest of it from the task that runs it, and where no task of this process does, the answer that the upstream gives
+//! again settles the claim before the client hears it.
+//!
+//! Absent on purpose: running anything. A stream is listened to, never begun.
+
+use std::sync::Arc;
+
+use futures_util::stream::unfold;
+use tokio::sync::oneshot;
+use tower::Service;
+use tracing::{Instrument as _, Span, info, warn};
+
+use super::resumed::{Settlement, settle};
+use super::{Claimed, ClaimedWhat, Clerk};
+use crate::domain::policy::{Kind, Policy};
+use crate::domain::refusal::Refusal;
+use crate::layers::Answer;
+use crate::layers::forward::passing::Met;
+use crate::layers::forward::{Forwarded, Resumption};
+use crate::layers::parse::Head;
+use crate::layers::resume::{About, Resumed, Stream};
+use crate::layers::running::Place;
+use crate::layers::session::session_of;
+use crate::layers::words::{Spoken, Word, Words};
+use crate::mcp::message::{Era, Message, Request};
+use crate::wire::envelope::Envelope;
+
+/// The notification by which a legacy client cancels a request.
+const CANCELLED: &str = "notifications/cancelled";
+
+impl Clerk {
+    /// Whether a message must not go on: a cancellation of anything but a call that runs here without a claim. The client
+    /// hears that it was heard; the call is carried to its end, which the protocol allows.
+    pub(super) fn holds_back(&self, head: &Head, message: &Message) -> bool {
+        let Message::Notification(notification) = message else { return false };
+        if notification.method != CANCELLED {
+            return false;
+        }
+        let id = notification.params().and_then(|params| params.get("requestId"));
+        let actor = head.caller.actor();
+        let may = id.is_some_and(|id| self.running.may_cancel(actor, session_of(head), id));
+        if !may {
+            info!("A cancellation was held back: the call has a claim, or is not running here.");
+        }
+        !may
+    }
+
+    /// A place among the running calls for a request that has no claim. Modern clients cancel by hanging up.
+    pub(super) fn unclaimed(&self, head: &Head, request: &Request) -> Option<Place> {
+        let id = request.id.as_ref().filter(|_| head.era == Era::Legacy)?;
+        Some(self.running.unclaimed(head.caller.actor(), session_of(head), id))
+    }
+
+    /// The same for housekeeping.
+    pub(super) fn enter(&self, head: &Head, message: &Message) -> Option<Place> {
+        match message {
+            Message::Request(request) => self.unclaimed(head, request),
+            Message::Notification(_) | Message::Response(_) => None,
+        }
+    }
+
+    /// A client listens to its session, from now on or from where it left off.
+    pub(super) async fn listen<S>(
+        self: Arc<Self>,
+        mut inner: S,
+        head: Arc<Head>,
+        resumed: Option<Resumed>,
+        policy: Arc<Policy>,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+    {
+        if let Some(Resumed { event, stream: Some(stream) }) = &resumed
+            && let About::Claimed { operation, attempt, .. } = &stream.about
+        {
+            // Its end is addressed as the call was, and its row is the call's own.
+            head.asked.learn_envelope(Envelope {
+                id: Some(stream.id.clone()),
+                era: Era::Legacy,
+                is_tool_call: operation.kind() == Kind::Tool,
+            });
+            head.asked.mark_audited();
+            if let Some(listener) = self.running.line(*attempt).and_then(|line| line.take_over(event)) {
+                info!("A client came back for a running call.");
+                return Ok(listener.stream());
+            }
+        }
+        let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Listen { resumed, policy } };
+        match inner.call(claimed).await? {
+            Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
+            Forwarded::Spoken { spoken, .. } => Ok(Answer::Spoken(spoken)),
+            Forwarded::Resumed(resumption) => {
+                let headers = resumption.headers.clone();
+                let flow = Flow { clerk: self, head, resumption };
+                Ok(Answer::Spoken(Spoken { headers, words: words(flow) }))
+            }
+            Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::Internal),
+        }
+    }
+}
+
+/// The stream of a claimed call that no task of this process runs.
+struct Flow {
+    clerk: Arc<Clerk>,
+    head: Arc<Head>,
+    resumption: Box<Resumption>,
+}
+
+fn words(flow: Flow) -> Words {
+    Box::pin(unfold(Some(flow), async |flow| {
+        let mut flow = flow?;
+        let word = flow.next().await;
+        let more = matches!(word, Word::Event(..));
+        Some((word, more.then_some(flow)))
+    }))
+}
+
+impl Flow {
+    async fn next(&mut self) -> Word {
+        let Resumption { status, events, passing, .. } = &mut *self.resumption;
+        while let Ok(Some(event)) = events.next().await {
+            match passing.met(&event) {
+                Met::Other(message) => {
+                    if let Some(bytes) = passing.event(event, message) {
+                        return Word::Event(bytes, None);
+                    }
+                }
+                Met::Stray => {
+                    warn!("The upstream answered what was not asked on this stream; it is dropped.");
+                }
+                Met::Reply(reply) => {
+                    let Some(Stream { about: About::Claimed { operation, key, attempt }, .. }) =
+                        passing.stream.clone()
+                    else {
+                        return Word::Elsewhere;
+                    };
+                    let (tell, told) = oneshot::channel();
+                    let settlement = Settlement {
+                        clerk: Arc::clone(&self.clerk),
+                        head: Arc::clone(&self.head),
+                        operation,
+                        key,
+                        attempt,
+                        sealer: passing.sealer.clone(),
+                        status: *status,
+                    };
+                    // From here on the client may hang up again.
+                    self.clerk.tasks.spawn(settle(settlement, *reply, tell).instrument(Span::current()));
+                    return Word::End(Box::new(told.await.unwrap_or(Err(Refusal::Internal))));
+                }
+            }
+        }
+        // The client knows the place that it has come to, and comes back.
+        Word::Elsewhere
+    }
+}
