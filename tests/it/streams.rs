@@ -179,6 +179,7 @@ async fn a_client_that_reads_nothing_does_not_hold_its_call_up() {
     upstream.script("refund_order", [answer.then_result("", &refunded())]);
     let client = gate.client(Era::Modern);
     let open = refund(&client).open().await;
+    upstream.called("refund_order", 1).await;
     eventually("the call to be settled", async || {
         (gate.claim("k1").await["status"] == "completed").then_some(())
     })
