@@ -8,6 +8,7 @@
 
 mod enter;
 mod settle;
+pub(super) mod watch;
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;

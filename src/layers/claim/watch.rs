@@ -8,27 +8,36 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tower::Service;
-use tracing::info;
+use tracing::{Instrument as _, Span, info};
 
+use super::exchange::Exchange;
 use super::journal::Entry;
 use super::{Claimed, ClaimedWhat, Clerk, read_event};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::Json;
-use crate::domain::policy::Operation;
+use crate::domain::policy::{Mutation as Rule, OnToolError, Operation};
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
-use crate::layers::authorize::short;
+use crate::layers::authorize::{Mutation, short};
 use crate::layers::forward::Forwarded;
 use crate::layers::forward::raw::{Ear, Tell};
+use crate::layers::line::Line;
 use crate::layers::parse::Head;
 use crate::layers::watched::{Raw, Watched, Would};
+use crate::mcp::collect::MAX_ANSWER_BYTES;
 use crate::mcp::errors;
 use crate::mcp::judge::{Reply, Verdict, judge};
 use crate::wire;
 
-/// Before the reason of what would have been refused.
-const WOULD: &str = "would_";
+/// The reason of what would have been refused, or answered otherwise, for this one.
+pub(super) fn would(reason: &str) -> String {
+    format!("would_{reason}")
+}
 
 impl Clerk {
     pub(super) async fn watch<S>(
@@ -38,17 +47,15 @@ impl Clerk {
         watched: Watched,
     ) -> Result<Answer, Refusal>
     where
-        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+        S: Service<Claimed, Response = Forwarded, Error = Refusal> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
     {
         let Watched { raw, would } = watched;
         match would {
             Would::Pass => carry(inner, head, raw, None, false).await,
             Would::Refuse(refusal) => self.refused(inner, head, raw, &refusal).await,
             Would::Read { id, operation } => self.watch_read(inner, head, raw, id, operation).await,
-            Would::Claim(mutation) => {
-                let id = mutation.request.id.clone().unwrap_or(Json::Null);
-                self.watch_read(inner, head, raw, id, Some(Arc::clone(&mutation.operation))).await
-            }
+            Would::Claim(mutation) => self.watch_claim(inner, head, raw, *mutation).await,
         }
     }
 
@@ -63,7 +70,7 @@ impl Clerk {
     where
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
-        let reason = format!("{WOULD}{}", wire::row(refusal).reason);
+        let reason = would(wire::row(refusal).reason);
         info!(reason, "A call would have been refused.");
         let event = AuditEvent {
             facts: self.facts(&head),
@@ -111,6 +118,47 @@ impl Clerk {
         let tell: Tell = Box::new(move |came| row.of_answer(came, &operation));
         let ear = Ear { id, release: false, limit: self.stored_response, tell, goes_on: None };
         carry(inner, head, raw, Some(ear), false).await
+    }
+
+    /// A mutation with a key. From here on it is in a task that no hang-up ends, if its claim is its own.
+    async fn watch_claim<S>(
+        self: Arc<Self>,
+        inner: S,
+        head: Arc<Head>,
+        mut raw: Raw,
+        mutation: Mutation,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
+        let id = mutation.request.id.clone().unwrap_or(Json::Null);
+        let release = mutation.operation.mutation().map(Rule::on_tool_error) == Some(OnToolError::Release);
+        // What is recorded must be read: the one thing that is asked of the app otherwise than by its client.
+        if raw.headers.contains_key(ACCEPT_ENCODING) {
+            raw.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let (tell, told) = oneshot::channel();
+        let (coming, came) = oneshot::channel();
+        // The exchange itself has nobody to answer; the client's answer comes by `carry`.
+        let (line, listener) = Line::open(false);
+        let (tasks, forward) = (self.tasks.clone(), inner.clone());
+        let carry = {
+            let (head, tasks) = (Arc::clone(&head), tasks.clone());
+            move |until: Option<Instant>| {
+                let tell: Tell = Box::new(move |came| drop(coming.send(came)));
+                let goes_on = until.map(|until| (tasks, until));
+                let ear = Ear { id, release, limit: MAX_ANSWER_BYTES, tell, goes_on };
+                carry(inner, head, raw, Some(ear), true)
+            }
+        };
+        let exchange = Exchange::new(self, head, Arc::new(mutation), forward, line);
+        let watching = async move {
+            exchange.watch(carry, came, tell).await;
+            drop(listener);
+        };
+        tasks.spawn(watching.instrument(Span::current()));
+        told.await.unwrap_or(Err(Refusal::Internal))
     }
 
     /// What is known of a call that may have been refused before it had an operation.

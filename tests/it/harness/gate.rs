@@ -122,6 +122,12 @@ impl Gate {
         ended.code()
     }
 
+    /// Sets a key of the configuration, for the next start.
+    pub(crate) fn set(&mut self, key: &str, value: &str) {
+        self.setup = self.setup.clone().set(key, value);
+        fs::write(&self.config, self.setup.to_toml()).expect("the configuration");
+    }
+
     /// Where it takes calls.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

@@ -42,8 +42,25 @@ pub(super) enum Entry {
     Replay(Answer),
 }
 
+/// What a call met in the ledger.
+pub(super) enum Met {
+    /// It owns the claim.
+    Owner(Box<Owned>),
+    /// The first answer stands there.
+    Answered(Box<Seen>),
+    /// Its claim was not confirmed: it may own it, or not.
+    Unsure(Box<Unsure>),
+}
+
+/// A claim whose commit was not confirmed.
+pub(super) struct Unsure {
+    attempt: Attempt,
+    expect: Expect,
+    draft: Box<Draft>,
+}
+
 /// A caller's patience with a running call.
-struct Patience {
+pub(super) struct Patience {
     until: Instant,
     pause: Duration,
 }
@@ -54,7 +71,28 @@ where
     S::Future: Send,
 {
     pub(super) async fn enter(&mut self, rule: &MutationRule, terms: &Terms) -> Result<Entry, Refusal> {
-        let mut patience = Patience::of(rule);
+        match self.meet(rule, terms, Patience::of(rule)).await? {
+            Met::Owner(owned) => Ok(Entry::Owner(owned)),
+            Met::Answered(seen) => self.replay(&seen).await.map(Entry::Replay),
+            Met::Unsure(unsure) => {
+                self.head.asked.mark_audited();
+                self.tell(Err(Refusal::StoreUnavailable));
+                // Nothing was forwarded, and nothing will be.
+                let held = self.confirmed(*unsure).await;
+                let end = End::not_run(Refusal::StoreUnavailable, None);
+                self.settle(&held, end, terms, None).await;
+                Err(Refusal::StoreUnavailable)
+            }
+        }
+    }
+
+    /// Asks the ledger until it says what this call is.
+    pub(super) async fn meet(
+        &self,
+        rule: &MutationRule,
+        terms: &Terms,
+        mut patience: Patience,
+    ) -> Result<Met, Refusal> {
         let mut twin = None;
         // Most calls are new: the first write tries its luck without reading. A look-out for twins must know first.
         let mut seen = match rule.twin() {
@@ -69,11 +107,12 @@ where
                     if attempt.kind == AttemptKind::First && twin.is_none() {
                         twin = self.look_out(rule).await?;
                     }
-                    match self.claim(expect, &draft, attempt, terms).await? {
-                        Ok((held, deadline)) => {
-                            return Ok(Entry::Owner(Box::new(Owned { held, deadline, twin })));
+                    match self.claim(expect, draft, attempt, terms).await? {
+                        Claiming::Done { held, deadline } => {
+                            return Ok(Met::Owner(Box::new(Owned { held, deadline, twin })));
                         }
-                        Err(other) => other,
+                        Claiming::Unsure(unsure) => return Ok(Met::Unsure(Box::new(unsure))),
+                        Claiming::Other(other) => other,
                     }
                 }
                 Admission::Abandon { expect, draft } => self.abandon(expect, &draft).await?,
@@ -85,7 +124,7 @@ where
                     turns = 0;
                     self.wait(&mut patience, refusal).await?
                 }
-                Admission::Replay => return self.replay(&seen).await.map(Entry::Replay),
+                Admission::Replay => return Ok(Met::Answered(Box::new(seen))),
                 Admission::Conflict(Conflict::OtherArguments) => {
                     return Err(Refusal::PayloadMismatch { first_seen: first_seen(&seen) });
                 }
@@ -102,32 +141,33 @@ where
         Err(Refusal::InFlight { first_seen: first_seen(&seen), retry_after: COME_BACK })
     }
 
-    /// Tries to commit the claim; the row as it stands where somebody else was first.
+    /// Tries to commit the claim.
     async fn claim(
-        &mut self,
+        &self,
         expect: Expect,
-        draft: &Draft,
+        draft: Box<Draft>,
         attempt: Attempt,
         terms: &Terms,
-    ) -> Result<Result<(Held, Instant), Seen>, Refusal> {
+    ) -> Result<Claiming, Refusal> {
         // Taken before the store's own now, so that the attempt never outlives what the row says of it.
         let deadline = Instant::now() + terms.upstream_timeout;
-        match self.swap(expect, draft, None).await {
-            Ok(Swap::Applied { now }) => Ok(Ok((Held { attempt, claim: draft.at(now, expect) }, deadline))),
-            Ok(Swap::Mismatch { row, now }) => Ok(Err(Seen { row: row.map(|row| *row), now })),
+        match self.swap(expect, &draft, None).await {
+            Ok(Swap::Applied { now }) => {
+                Ok(Claiming::Done { held: Held { attempt, claim: draft.at(now, expect) }, deadline })
+            }
+            Ok(Swap::Mismatch { row, now }) => Ok(Claiming::Other(Seen { row: row.map(|row| *row), now })),
             Err(fault @ StoreError::Uncertain(_)) => {
-                error!(error = %Chain(&fault), "A claim was not confirmed; nothing is forwarded.");
-                self.head.asked.mark_audited();
-                self.tell(Err(Refusal::StoreUnavailable));
-                self.disown(attempt, expect, draft, terms).await;
-                Err(Refusal::StoreUnavailable)
+                error!(error = %Chain(&fault), "A claim was not confirmed.");
+                Ok(Claiming::Unsure(Unsure { attempt, expect, draft }))
             }
             Err(fault) => Err(unavailable(&fault)),
         }
     }
 
-    /// Settles an attempt whose claim was never confirmed, and so never forwarded, once the store answers.
-    async fn disown(&mut self, attempt: Attempt, expect: Expect, draft: &Draft, terms: &Terms) {
+    /// The claim of an attempt that was not confirmed, once the store answers: as it stands there, or as it would have
+    /// been written.
+    pub(super) async fn confirmed(&self, unsure: Unsure) -> Held {
+        let Unsure { attempt, expect, draft } = unsure;
         let mut pause = FIRST_PAUSE;
         let seen = loop {
             match self.clerk.store.read(&self.id).await {
@@ -139,9 +179,7 @@ where
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
-        let claim = seen.row.unwrap_or_else(|| draft.at(seen.now, expect));
-        let end = End::not_run(Refusal::StoreUnavailable, None);
-        self.settle(&Held { attempt, claim }, end, terms, None).await;
+        Held { attempt, claim: seen.row.unwrap_or_else(|| draft.at(seen.now, expect)) }
     }
 
     /// Declares a dead owner's claim unknown, with the row that the owner could not write.
@@ -192,8 +230,8 @@ where
         }
     }
 
-    /// The first answer again, after its row is committed.
-    async fn replay(&self, seen: &Seen) -> Result<Answer, Refusal> {
+    /// The first answer, if it is at hand and of a kind that this client can take.
+    pub(super) fn stored(&self, seen: &Seen) -> Result<(Kept, Json), Refusal> {
         let first_seen = first_seen(seen);
         let row = seen.row.as_ref();
         let completed = row.is_some_and(|row| row.status == Status::Completed);
@@ -211,6 +249,14 @@ where
         if kept.kind == Kind::Result && !takes(&self.mutation.request, self.head.era, &json) {
             return Err(Refusal::AnswerNotForClient { first_seen });
         }
+        Ok((kept, json))
+    }
+
+    /// The first answer again, after its row is committed.
+    async fn replay(&self, seen: &Seen) -> Result<Answer, Refusal> {
+        let (kept, json) = self.stored(seen)?;
+        let (row, first_seen) = (seen.row.as_ref(), first_seen(seen));
+        let completed = row.is_some_and(|row| row.status == Status::Completed);
         let event = AuditEvent {
             facts: Facts { attempt_id: row.map(|row| row.attempt_id), ..self.ask.facts.clone() },
             decision: Decision::Replayed,
@@ -227,7 +273,26 @@ where
     }
 }
 
+/// What came of the try to commit a claim.
+enum Claiming {
+    /// It is committed.
+    Done {
+        held: Held,
+        /// The end of the attempt's time.
+        deadline: Instant,
+    },
+    /// Somebody else was first: the row as it stands.
+    Other(Seen),
+    /// Nobody knows.
+    Unsure(Unsure),
+}
+
 impl Patience {
+    /// None: whoever observes decides at once.
+    pub(super) fn none() -> Self {
+        Self { until: Instant::now(), pause: FIRST_PAUSE }
+    }
+
     fn of(rule: &MutationRule) -> Self {
         let up_to = match rule.in_flight() {
             InFlight::Refuse => Duration::ZERO,

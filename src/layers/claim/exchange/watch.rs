@@ -1,0 +1,139 @@
+//! An observed mutation: it goes on whatever the ledger says, and what the ledger said is recorded.
+//!
+//! Promises: a call that would have owned its claim owns it, and settles it by what the upstream really said, whoever
+//! hangs up; any other call leaves the claim as it stands. Nothing here keeps a caller waiting for longer than
+//! [`LEDGER_TIME`]: a ledger that answers later is told later.
+//!
+//! Absent on purpose: the answer, which goes to the client as it comes, by `carry`, whether or not it is recorded yet;
+//! and the attempt's end. A client may wait for an answer longer than an attempt lasts; what comes after that is not
+//! recorded any more.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout, timeout_at};
+use tower::Service;
+use tracing::{Instrument as _, Span, info};
+use uuid::Uuid;
+
+use super::enter::{Met, Patience};
+use super::{Exchange, Owned};
+use crate::domain::audit::{AuditEvent, Decision, Facts};
+use crate::domain::ledger::{Held, Terms};
+use crate::domain::refusal::Refusal;
+use crate::layers::Answer;
+use crate::layers::claim::Claimed;
+use crate::layers::claim::keep::End;
+use crate::layers::claim::watch::would;
+use crate::layers::forward::Forwarded;
+
+/// How long the ledger may keep an observed call waiting.
+const LEDGER_TIME: Duration = Duration::from_secs(1);
+
+/// Hears the answer for the client.
+pub(in crate::layers::claim) type Teller = oneshot::Sender<Result<Answer, Refusal>>;
+
+/// What is told of an answer while it passes.
+pub(in crate::layers::claim) type Heard = oneshot::Receiver<Forwarded>;
+
+impl<S> Exchange<S>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + Sync,
+    S::Future: Send,
+{
+    /// Asks the ledger, has the call carried, records what came of it. `carry` hears until when the answer is to be
+    /// heard to its end though its client has gone, if it is.
+    pub(in crate::layers::claim) async fn watch<F>(
+        mut self,
+        carry: impl FnOnce(Option<Instant>) -> F + Send,
+        heard: Heard,
+        tell: Teller,
+    ) where
+        F: Future<Output = Result<Answer, Refusal>> + Send + 'static,
+    {
+        let Some(rule) = self.mutation.operation.mutation().cloned() else { return };
+        let terms = rule.terms(self.clerk.upstream_timeout);
+        let deadline = Instant::now() + terms.upstream_timeout;
+        let met = {
+            let mut meeting = pin!(self.meet(&rule, &terms, Patience::none()));
+            let met = timeout(LEDGER_TIME, &mut meeting).await.ok();
+            let is_other = matches!(met, Some(Ok(Met::Answered(_)) | Err(_)));
+            let carrying = carry((!is_other).then_some(deadline));
+            self.clerk.tasks.spawn(answer(carrying, tell, is_other).instrument(Span::current()));
+            match met {
+                Some(met) => met,
+                None => meeting.await,
+            }
+        };
+        let came = async { timeout_at(deadline, heard).await.ok().and_then(Result::ok) };
+        match met {
+            Ok(Met::Owner(owned)) => self.record(*owned, came, &terms).await,
+            Ok(Met::Unsure(unsure)) => {
+                let end = self.end(came.await);
+                let held = self.confirmed(*unsure).await;
+                self.settle(&held, end, &terms, None).await;
+            }
+            Ok(Met::Answered(seen)) => match self.stored(&seen) {
+                Ok(_) => {
+                    let attempt = seen.row.as_ref().map(|row| row.attempt_id);
+                    self.note(Decision::Replayed, would("replay"), attempt, came.await).await;
+                }
+                Err(refusal) => self.note_refusal(&refusal, came.await).await,
+            },
+            Err(refusal) => self.note_refusal(&refusal, came.await).await,
+        }
+    }
+
+    /// Keeps the claim while the call runs, and settles it.
+    async fn record(&mut self, owned: Owned, came: impl Future<Output = Option<Forwarded>>, terms: &Terms) {
+        let Owned { held, twin, .. } = owned;
+        let claim = std::sync::Mutex::new(held.claim.clone());
+        let came = tokio::select! {
+            came = came => came,
+            never = self.renew(&held, &claim, terms) => match never {},
+        };
+        let claim = claim.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let end = self.end(came);
+        self.settle(&Held { claim, ..held }, end, terms, twin).await;
+    }
+
+    fn end(&self, came: Option<Forwarded>) -> End {
+        self.keeper().end(came.unwrap_or(Forwarded::Lost { status: None }))
+    }
+
+    async fn note_refusal(&self, refusal: &Refusal, came: Option<Forwarded>) {
+        let reason = would(crate::wire::row(refusal).reason);
+        info!(reason, "A call would have been refused.");
+        self.note(Decision::Denied, reason, None, came).await;
+    }
+
+    /// Writes down what this call would have met.
+    async fn note(&self, decision: Decision, reason: String, attempt: Option<Uuid>, came: Option<Forwarded>) {
+        let end = self.end(came);
+        let event = AuditEvent {
+            facts: Facts { attempt_id: attempt, ..self.ask.facts.clone() },
+            decision,
+            result_summary: end.summary,
+            executed: end.executed,
+            upstream_status: end.status,
+            ..self.event(Some(reason))
+        };
+        self.clerk.journal.entry_now(event).write(&*self.clerk.store).await;
+    }
+}
+
+/// Gives the client its answer. Where its going ends the call, the upstream hears of it too.
+async fn answer(carrying: impl Future<Output = Result<Answer, Refusal>>, mut tell: Teller, ends: bool) {
+    let answered = if ends {
+        tokio::select! {
+            answered = carrying => answered,
+            () = tell.closed() => return,
+        }
+    } else {
+        carrying.await
+    };
+    if tell.send(answered).is_err() {
+        info!("The caller had hung up; the call was carried on.");
+    }
+}
