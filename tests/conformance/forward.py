@@ -1,21 +1,22 @@
-"""Adds a bearer token to every request on its way to the gate, since the suite cannot.
+"""Adds to every request on its way to the gate what the suite cannot: a bearer token, and a key where one is wanted.
 
-    forward.py PORT TO TOKEN
+    forward.py PORT TO TOKEN [keys]
 
-Promises: it listens on localhost; what goes through keeps its bytes, Host and Origin with them, apart from the one line
-that is added; answers stream as they come; when one side goes, so does the other.
-Absent on purpose: everything else. A request that brings a token of its own keeps it, beside nothing of ours.
+Promises: it listens on localhost; what goes through keeps its bytes, Host and Origin with them, apart from the lines
+that are added; no two requests get the same key; answers stream as they come; when one side goes, so does the other.
+Absent on purpose: everything else. What it adds is beside what came, so a token of the suite's own would be refused.
 """
 
 import asyncio
 import sys
+import uuid
 
 HEAD_END = b"\r\n\r\n"
 
 
-def framing(head: bytes) -> tuple[int, bool, bool]:
-    """How a request's body is delimited: its length, whether in chunks; and whether it brings a token."""
-    length, chunked, authorized = 0, False, False
+def framing(head: bytes) -> tuple[int, bool]:
+    """How a request's body is delimited: its length, or whether it comes in chunks."""
+    length, chunked = 0, False
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         match name.strip().lower():
@@ -23,9 +24,7 @@ def framing(head: bytes) -> tuple[int, bool, bool]:
                 length = int(value)
             case b"transfer-encoding":
                 chunked = b"chunked" in value.lower()
-            case b"authorization":
-                authorized = True
-    return length, chunked, authorized
+    return length, chunked
 
 
 async def chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,12 +45,12 @@ async def trailers(reader: asyncio.StreamReader) -> bytes:
     return lines
 
 
-async def requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
+async def requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, keys: bool) -> None:
     while True:
         head = (await reader.readuntil(HEAD_END))[: -len(HEAD_END)]
-        length, chunked, authorized = framing(head)
-        added = b"" if authorized else f"\r\nAuthorization: Bearer {token}".encode()
-        writer.write(head + added + HEAD_END)
+        length, chunked = framing(head)
+        key = f"\r\nIdempotency-Key: {uuid.uuid4()}" if keys else ""
+        writer.write(head + f"\r\nAuthorization: Bearer {token}{key}".encode() + HEAD_END)
         if chunked:
             await chunks(reader, writer)
         while length > 0:
@@ -71,14 +70,14 @@ async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def connection(
-    client: asyncio.StreamReader, to_client: asyncio.StreamWriter, gate: int, token: str
+    client: asyncio.StreamReader, to_client: asyncio.StreamWriter, gate: int, token: str, keys: bool
 ) -> None:
     writers = [to_client]
     try:
         server, to_server = await asyncio.open_connection("127.0.0.1", gate)
         writers.append(to_server)
         ways = [
-            asyncio.ensure_future(requests(client, to_server, token)),
+            asyncio.ensure_future(requests(client, to_server, token, keys)),
             asyncio.ensure_future(answers(server, to_client)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -93,13 +92,12 @@ async def connection(
             writer.close()
 
 
-async def main(port: int, gate: int, token: str) -> None:
+async def main(port: int, gate: int, token: str, keys: bool) -> None:
     serving = await asyncio.start_server(
-        lambda reader, writer: connection(reader, writer, gate, token), "127.0.0.1", port, limit=1 << 20
+        lambda reader, writer: connection(reader, writer, gate, token, keys), "127.0.0.1", port, limit=1 << 20
     )
-    print("ready", flush=True)
     await serving.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], "keys" in sys.argv[4:]))

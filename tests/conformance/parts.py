@@ -31,9 +31,19 @@ SERVERS = {
     "typescript": [NODE, HERE / "servers/typescript/server.cjs"],
 }
 
+# What stays a read where every other tool becomes a mutation, each for what the suite wants to see with its own eyes:
+# the suite fills in every required argument, the key too, and always with the same word; it goes on with a broken
+# stream itself, which the gate does for a claimed call; it wants the error by which an app turns a call away, where the
+# gate says that nothing was run.
+READS = ["test_x_mcp_header", "test_reconnection", "test_missing_capability", "failing_job"]
+
 # One scenario has 30 s, and one of them sleeps through most of it; a whole set has this long.
 SUITE_TIME = 180
 START_TIME = 30
+
+
+class Broken(Exception):
+    """A run that came to no result, and why."""
 
 
 def free_port() -> int:
@@ -95,9 +105,14 @@ async def app(server: str, folder: Path) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def gate(app_port: int, folder: Path, mode: str, public_port: int, port: int) -> AsyncIterator[Path]:
-    """A gate before the app, in this mode. Its configuration."""
+async def gate(app_port: int, folder: Path, way: str, public_port: int, port: int) -> AsyncIterator[Path]:
+    """A gate before the app, as this way needs it. Its configuration."""
     health = free_port()
+    policy = (HERE / "policy.toml").read_text()
+    if way == "claimed":
+        policy = re.sub(rf'(\[tools\.(?!(?:{"|".join(READS)})\]).*\neffect =) "read"', r'\1 "mutation"', policy)
+    (folder / "policy").mkdir()
+    (folder / "policy/fixture.toml").write_text(policy)
     for name in ("secret", "jwt"):
         (folder / name).write_text(secrets.token_hex(32))
     config = folder / "oncegate.toml"
@@ -108,7 +123,7 @@ async def gate(app_port: int, folder: Path, mode: str, public_port: int, port: i
         listen = "127.0.0.1:{port}"
         health_listen = "127.0.0.1:{health}"
         public_url = "http://localhost:{public_port}/mcp"
-        {'mode = "observe"' if mode == "observe" else ""}
+        {'mode = "observe"' if way == "observed" else ""}
         [upstream]
         url = "http://127.0.0.1:{app_port}"
         [auth]
@@ -119,7 +134,7 @@ async def gate(app_port: int, folder: Path, mode: str, public_port: int, port: i
         [store]
         url = "sqlite:{folder}/claims.db"
         [policy]
-        dir = "{HERE}/policy"
+        dir = "{folder}/policy"
         """
     )
     command = [GATE, "serve", "--config", config]
@@ -140,17 +155,20 @@ async def token(config: Path) -> str:
 
 @asynccontextmanager
 async def way_in(way: str, app_port: int, folder: Path) -> AsyncIterator[int]:
-    """The port that the suite dials: the app's own, an observing gate's, or an enforcing gate's forwarder's."""
+    """The port that the suite dials: the app's own, an observing gate's, or that of an enforcing gate's forwarder."""
     if way == "direct":
         yield app_port
         return
     port, before = free_port(), free_port()
     if way == "observed":
-        async with gate(app_port, folder, "observe", port, port):
+        async with gate(app_port, folder, way, port, port):
             yield port
         return
-    async with gate(app_port, folder, "enforce", before, port) as config:
+    async with gate(app_port, folder, way, before, port) as config:
+        if b" 401 " not in await says(port, "/mcp"):
+            raise RuntimeError("the gate lets callers in that bring no token")
         forward = [sys.executable, HERE / "forward.py", str(before), str(port), await token(config)]
+        forward += ["keys"] if way == "claimed" else []
         async with running(forward, folder / "forward.log", before, "/", b"HTTP/1.1"):
             yield before
 
