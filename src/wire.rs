@@ -17,6 +17,7 @@ pub use row::{Retry, Row, Shape};
 
 use crate::domain::audit::Executed;
 use crate::domain::refusal::Refusal;
+use crate::mcp::takes::TASKS;
 
 const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
 const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);
@@ -115,6 +116,23 @@ pub fn row(refusal: &Refusal) -> Row {
             Told { code: -32602 },
             NEVER_SO,
             "There is no such task; nothing was run.".into(),
+        ),
+        Refusal::TasksNotDeclared => Row {
+            lacks: Some(TASKS),
+            ..of(
+                "no_such_task",
+                "no_such_task",
+                Http { status: 400, code: -32021 },
+                NEVER_SO,
+                format!("The request does not declare the extension {TASKS}; nothing was run."),
+            )
+        },
+        Refusal::NoSuchMethod => of(
+            "no_such_task",
+            "no_such_task",
+            Http { status: 404, code: -32601 },
+            NEVER_SO,
+            "There is no such method in this version of the protocol; nothing was run.".into(),
         ),
         Refusal::TaskActLost => of(
             "outcome_unknown",

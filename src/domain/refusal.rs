@@ -53,6 +53,10 @@ pub enum Refusal {
     ForeignOrigin,
     /// A task that the request names is none of this actor's: forged, somebody else's, or not a task's id at all.
     NoSuchTask,
+    /// The same, of a client that did not say that it knows tasks: which the modern era tells first.
+    TasksNotDeclared,
+    /// The same, by a method that the modern era does not have any more.
+    NoSuchMethod,
     /// A request that does something to a task was sent and no trustworthy answer came.
     TaskActLost,
     /// No bearer token.

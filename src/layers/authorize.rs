@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use arc_swap::ArcSwap;
 use tower::Service;
 
-use self::follow::{ask_about, is_mutation};
+use self::follow::{ask_about, is_mutation, unopened};
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
@@ -212,6 +212,7 @@ impl Court {
     ) -> Result<AllowedWhat, Refusal> {
         let rule = policy.named(kind, name).cloned();
         let opened = self.opener(head.caller.actor()).request(&mut request, &mut head.headers);
+        let opened = opened.map_err(|refusal| unopened(refusal, &request, head.era));
         let weighed = self.weigh(head, policy, request, kind, name, rule.as_deref());
         head.tasks = opened?;
         ask_about(&mut head.tasks, policy, head.caller.actor())?;

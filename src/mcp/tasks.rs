@@ -32,8 +32,11 @@ const RELATED_IDS: &str = "io.modelcontextprotocol/relatedTaskIds";
 /// The member that names a task, wherever one is named.
 const TASK_ID: &str = "taskId";
 
+/// The one of the methods that follow a task up which only the legacy era has.
+pub const LEGACY_FOLLOW_UP: &str = "tasks/result";
+
 /// Methods that follow a task up.
-const FOLLOW_UPS: [&str; 4] = ["tasks/get", "tasks/result", "tasks/cancel", "tasks/update"];
+const FOLLOW_UPS: [&str; 4] = ["tasks/get", LEGACY_FOLLOW_UP, "tasks/cancel", "tasks/update"];
 
 /// Those of them that change something.
 const ACTS: [&str; 2] = ["tasks/cancel", "tasks/update"];

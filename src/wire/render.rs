@@ -172,10 +172,16 @@ fn tool_error(row: &Row, era: Era) -> Json {
 }
 
 fn error_member(code: i64, row: &Row) -> Json {
+    let mut told = Object::default();
+    told.insert("oncegate/refusal", data(row));
+    if let Some(extension) = row.lacks {
+        let extensions = Json::object([(extension, Json::Object(Object::default()))]);
+        told.insert("requiredCapabilities", Json::object([("extensions", extensions)]));
+    }
     Json::object([
         ("code", Json::from(code)),
         ("message", Json::from(row.text.as_str())),
-        ("data", Json::object([("oncegate/refusal", data(row))])),
+        ("data", Json::Object(told)),
     ])
 }
 

@@ -78,6 +78,8 @@ pub struct Row {
     pub token_fault: Option<String>,
     /// The methods that the endpoint takes.
     pub allow: Option<&'static str>,
+    /// The protocol's extension that the client would have to know.
+    pub lacks: Option<&'static str>,
 }
 
 impl Row {
@@ -101,6 +103,7 @@ impl Row {
             scopes: Vec::new(),
             token_fault: None,
             allow: None,
+            lacks: None,
         }
     }
 

@@ -25,6 +25,8 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::ForeignHost,
         Refusal::ForeignOrigin,
         Refusal::NoSuchTask,
+        Refusal::TasksNotDeclared,
+        Refusal::NoSuchMethod,
         Refusal::TaskActLost,
         Refusal::NoSuchEvent,
         Refusal::NoToken,

@@ -58,9 +58,18 @@ fn refund(client: &Client, era: Era) -> Ask {
     with_tasks(era, client.tool("refund_order", &json!({ "order_id": "o" })).key("k1"))
 }
 
-/// A request about a task, with the header that the modern era wants.
+/// A request about a task, with the header and the capability that the modern era wants.
 fn about(client: &Client, method: &str, id: &str) -> Ask {
-    client.rpc(method, &json!({ "taskId": id })).header("Mcp-Name", id)
+    declared(client.rpc(method, &json!({ "taskId": id })).header("Mcp-Name", id))
+}
+
+/// The request, of a client that knows tasks.
+fn declared(ask: Ask) -> Ask {
+    ask.with(|body| {
+        if let Some(can) = body["params"]["_meta"].get_mut("io.modelcontextprotocol/clientCapabilities") {
+            *can = json!({ "extensions": { TASKS: {} } });
+        }
+    })
 }
 
 /// The id in an answer that made a task.
@@ -142,12 +151,11 @@ async fn nobody_else_gets_anywhere_with_it() {
                 (&ann, &forged),
                 (&ann, &id[..id.len() - 1]),
             ] {
-                check_refused(&about(client, method, id).send().await);
+                check_refused(era, method, &about(client, method, id).send().await);
             }
-            let bare = ann.rpc(method, &json!({})).send().await;
-            check_refused(&bare);
-            let number = ann.rpc(method, &json!({ "taskId": 1 })).send().await;
-            check_refused(&number);
+            for params in [json!({}), json!({ "taskId": 1 })] {
+                check_refused(era, method, &declared(ann.rpc(method, &params)).send().await);
+            }
         }
         assert_eq!(upstream.received().len(), before, "nothing was forwarded");
         let rows = gate.audit(1 + 4 * 7).await;
@@ -157,11 +165,29 @@ async fn nobody_else_gets_anywhere_with_it() {
     }
 }
 
-fn check_refused(reply: &Reply) {
+fn check_refused(era: Era, method: &str, reply: &Reply) {
     let json = reply.json();
-    assert_eq!((reply.status(), &json["id"], reply.word()), (200, &json!(1), "-32602".to_owned()), "{json}");
+    // The modern era has no such method any more, whatever it names.
+    let gone = era == Era::Modern && method == "tasks/result";
+    let (status, word) = if gone { (404, "-32601") } else { (200, "-32602") };
+    assert_eq!((reply.status(), &json["id"], reply.word()), (status, &json!(1), word.to_owned()), "{json}");
     let refusal = &json["error"]["data"]["oncegate/refusal"];
     assert_eq!((&refusal["code"], &refusal["executed"]), (&json!("no_such_task"), &json!("no")), "{json}");
+}
+
+#[tokio::test]
+async fn a_modern_client_that_knows_no_tasks_is_told_so_first() {
+    let (upstream, gate) = started().await;
+    let client = gate.client(Era::Modern);
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        let ask = client.rpc(method, &json!({ "taskId": "t-1" })).header("Mcp-Name", "t-1");
+        let reply = ask.send().await;
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status(), &error["code"]), (400, &json!(-32021)), "{method}");
+        assert_eq!(error["data"]["requiredCapabilities"], json!({ "extensions": { TASKS: {} } }));
+        assert_eq!(error["data"]["oncegate/refusal"]["executed"], "no");
+    }
+    assert_eq!(upstream.received().len(), 0, "nothing was forwarded");
 }
 
 #[tokio::test]

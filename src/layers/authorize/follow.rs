@@ -12,8 +12,9 @@ use crate::domain::actor::Actor;
 use crate::domain::policy::{Effect, Kind, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
-use crate::mcp::message::Request;
-use crate::mcp::tasks::{Named, Opener, Task, acts};
+use crate::mcp::message::{Era, Request};
+use crate::mcp::takes::declares_tasks;
+use crate::mcp::tasks::{LEGACY_FOLLOW_UP, Named, Opener, Task, acts, follows_up};
 
 impl Court {
     /// What opens the tasks that this actor names.
@@ -35,6 +36,21 @@ impl Court {
         } else {
             AllowedWhat::Read { request, operation }
         })
+    }
+}
+
+/// Why a request goes no further that names a task of nobody's. The modern era tells of what ails the request itself
+/// first, as the upstream would.
+pub(super) fn unopened(refusal: Refusal, request: &Request, era: Era) -> Refusal {
+    if refusal != Refusal::NoSuchTask || era == Era::Legacy || !follows_up(&request.method) {
+        return refusal;
+    }
+    if request.method == LEGACY_FOLLOW_UP {
+        Refusal::NoSuchMethod
+    } else if declares_tasks(request) {
+        refusal
+    } else {
+        Refusal::TasksNotDeclared
     }
 }
 

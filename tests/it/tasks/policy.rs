@@ -86,5 +86,5 @@ async fn a_method_that_is_a_mutation_runs_once_for_its_key() {
     assert_eq!(super::sent(&upstream, "tasks/update").len(), 1);
     let neighbour = gate.client_with(Era::Modern, &json!({ "sub": "u2" }));
     let foreign = about(&neighbour, "tasks/update", &id).header("Idempotency-Key", "u2").send().await;
-    super::check_refused(&foreign);
+    super::check_refused(Era::Modern, "tasks/update", &foreign);
 }
