@@ -15,7 +15,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -91,8 +91,8 @@ async def running(command: list[str | Path], log: Path, port: int, path: str, re
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        # Its whole session: what it started itself goes along.
+    # Its whole session: what it started itself goes along.
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
