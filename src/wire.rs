@@ -30,20 +30,8 @@ pub fn row(refusal: &Refusal) -> Row {
     use Shape::{Challenge, Fault, Http, Told};
     let of = Row::new;
     match refusal {
-        Refusal::NotJson { detail } => of(
-            "not_json",
-            "malformed_request",
-            Http { status: 400, code: -32700 },
-            NEVER_SO,
-            format!("The body is not well-formed JSON: {detail}."),
-        ),
-        Refusal::NotOneMessage { detail } => of(
-            "invalid_request",
-            "malformed_request",
-            Http { status: 400, code: -32600 },
-            NEVER_SO,
-            format!("The body is not one JSON-RPC 2.0 message: {detail}."),
-        ),
+        Refusal::NotJson { detail } => malformed("not_json", -32700, format!("The body is not well-formed JSON: {detail}.")),
+        Refusal::NotOneMessage { detail } => malformed("invalid_request", -32600, format!("The body is not one JSON-RPC 2.0 message: {detail}.")),
         Refusal::BodyTooLarge { limit } => of(
             "body_too_large",
             "body_too_large",
@@ -65,13 +53,7 @@ pub fn row(refusal: &Refusal) -> Row {
             NOTHING_RAN,
             "The body did not arrive whole; nothing was run.".into(),
         ),
-        Refusal::VersionMissing => of(
-            "version_missing",
-            "malformed_request",
-            Http { status: 400, code: -32602 },
-            NEVER_SO,
-            "params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing; nothing was run.".into(),
-        ),
+        Refusal::VersionMissing => malformed("version_missing", -32602, "params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing; nothing was run.".into()),
         Refusal::NoSuchEvent => of(
             "no_such_event",
             "no_such_event",
@@ -391,6 +373,10 @@ pub fn row(refusal: &Refusal) -> Row {
             "The gate failed. If the call carried an idempotency key, repeat it with the same key.".into(),
         ),
     }
+}
+
+fn malformed(code: &'static str, rpc: i64, text: String) -> Row {
+    Row::new(code, "malformed_request", Shape::Http { status: 400, code: rpc }, NEVER_SO, text)
 }
 
 fn reused(reason: &'static str) -> Row {
