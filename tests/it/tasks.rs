@@ -1,5 +1,6 @@
 //! Tasks: a handle is the call's answer, and only its owner can do anything with it.
 
+mod hang_up;
 mod ids;
 mod lists;
 mod policy;
@@ -239,23 +240,6 @@ async fn an_act_on_a_task_is_written_down_before_it_is_answered() {
         );
         assert!(!row["args"].to_string().contains("4111"), "{row}");
     }
-}
-
-#[tokio::test]
-async fn whoever_hangs_up_stops_neither_an_act_nor_its_row() {
-    let (upstream, gate) = started().await;
-    let client = gate.client(Era::Legacy);
-    let id = made(&upstream, &client, Era::Legacy).await;
-    let hold = upstream.hold("tasks/cancel");
-    let open = about(&client, "tasks/cancel", &id).open().await;
-    crate::harness::eventually("the act upstream", async || {
-        (!sent(&upstream, "tasks/cancel").is_empty()).then_some(())
-    })
-    .await;
-    open.reset();
-    hold.release();
-    let rows = gate.audit(2).await;
-    assert_eq!((&rows[1]["tool"], &rows[1]["executed"]), (&json!("tasks/cancel"), &json!("yes")), "{rows:?}");
 }
 
 #[tokio::test]
