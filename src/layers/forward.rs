@@ -103,6 +103,8 @@ pub struct Note {
     pub reason: Option<String>,
     /// A few redacted fields of the result.
     pub summary: Option<String>,
+    /// Whether the upstream certainly turned away what would have changed something.
+    pub turned_away: bool,
 }
 
 /// The step.

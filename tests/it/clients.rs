@@ -3,6 +3,8 @@
 //! Promises: every client takes the same steps against the real gate and the sample billing server, each told as
 //! one line by a script in `tests/clients`; one refund is made, and a session survives every refusal that it can.
 
+mod tasks;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -272,3 +272,37 @@ async fn another_gate_and_a_restarted_one_know_the_task() {
         assert_eq!((reply.met(), &reply.result()["taskId"]), ("first".to_owned(), &json!(id)));
     }
 }
+
+#[tokio::test]
+async fn an_answer_to_an_act_arrives_however_it_comes() {
+    for era in Era::ALL {
+        let (upstream, gate) = started().await;
+        let client = gate.client(era);
+        let id = made(&upstream, &client, era).await;
+        let failed =
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -32602, "message": "it is over" } });
+        let (events, json) = ("text/event-stream", "application/json");
+        for (kind, body) in [
+            (events, format!("event: message\ndata: {failed}\n\n")),
+            (json, failed.to_string()),
+            (events, r#"data: {"jsonrpc":"2.0","id":1,"result":{"done":true}}\n\n"#.replace("\\n", "\n")),
+            (json, r#"{"jsonrpc":"2.0","id":1,"result":{"done":true}}"#.to_owned()),
+        ] {
+            upstream.script("tasks/cancel", [Answer::http(200, kind, &body)]);
+            let reply = about(&client, "tasks/cancel", &id).send().await;
+            let (error, result) = (&reply.json()["error"]["message"], &reply.result()["done"]);
+            assert!(*error == "it is over" || *result == true, "{kind} {body}: {:?}", reply.http);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_act_that_the_app_turned_away_did_nothing() {
+    let (upstream, gate) = started().await;
+    let client = gate.client(Era::Modern);
+    let id = made(&upstream, &client, Era::Modern).await;
+    upstream.script("tasks/update", [Answer::error(404, -32601)]);
+    assert_eq!(about(&client, "tasks/update", &id).send().await.word(), "-32601");
+    let rows = gate.audit(2).await;
+    assert_eq!((&rows[1]["executed"], &rows[1]["upstream_status"]), (&json!("no"), &json!(404)), "{rows:?}");
+}

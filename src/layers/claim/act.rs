@@ -72,7 +72,7 @@ impl Clerk {
         let answered = match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
                 event.reason = note.reason;
-                event.executed = Executed::Yes;
+                event.executed = if note.turned_away { Executed::No } else { Executed::Yes };
                 event.upstream_status = Some(note.status);
                 Ok(Answer::Passed(response))
             }

@@ -27,6 +27,7 @@ use crate::layers::resume::{About, LAST_EVENT_ID, Resumed, Stream};
 use crate::layers::words::Spoken;
 use crate::mcp::collect::{Collected, Media, collect, media};
 use crate::mcp::events::Events;
+use crate::mcp::judge::{Verdict, judge};
 use crate::mcp::message::{Message, Request};
 use crate::upstream::headers;
 use crate::wire::envelope::{AnyError, Body, full};
@@ -60,9 +61,19 @@ impl Road {
         let reading = to_answer(media(&parts.headers), body, &passing);
         let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::TaskActLost)?;
         let passed = passing.headers(&parts.headers);
-        let (response, _) =
-            Self::told(parts.status, passed, collected, &passing, &Last::AsItIs).map_err(lost)?;
-        Ok(Forwarded::Passed { response, note: Note { status: parts.status.as_u16(), ..Note::default() } })
+        let status = parts.status.as_u16();
+        let turned_away =
+            matches!(judge(status, collected.reply.clone(), false, false), Verdict::NotRun { .. });
+        let note = Note { status, turned_away, ..Note::default() };
+        let response = match collected.reply {
+            Some(reply) => {
+                let (member, value) = passing.plain(reply);
+                let id = request.id.clone().unwrap_or(Json::Null);
+                rewritten(parts.status, passed, member, value, id)
+            }
+            None => Self::unguarded(parts.status, passed, collected).map_err(lost)?,
+        };
+        Ok(Forwarded::Passed { response, note })
     }
 
     /// Housekeeping. A tools list is filtered; the rest passes.

@@ -128,6 +128,17 @@ impl Passing {
         resume::seal(&self.sealer.seal, &self.sealer.actor, id, self.stream.as_ref())
     }
 
+    /// The answer with nothing done to it but what every answer needs.
+    pub fn plain(&self, reply: Reply) -> (&'static str, Json) {
+        match reply {
+            Reply::Error(error) => ("error", Json::Object(error)),
+            Reply::Result(mut result) => {
+                self.sealer.result(&mut result);
+                ("result", Json::Object(result))
+            }
+        }
+    }
+
     /// The answer as this client may see it, and what its row says of it; none where it passes as it came.
     pub fn last(&self, last: &Last, reply: Reply) -> Option<(&'static str, Json, Note)> {
         let mut note = Note::default();
