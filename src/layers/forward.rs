@@ -196,8 +196,10 @@ impl Road {
 
     /// How messages pass to the client of this call, on a stream about this.
     fn passing(&self, head: &Head, stream: Option<Stream>) -> Passing {
-        let called = stream.as_ref().and_then(|stream| stream.about.operation());
-        Passing { sealer: self.sealer(head, called.filter(|_| head.tasks.elsewhere)), era: head.era, stream }
+        // Of a request about a task no other comes.
+        let may_make = head.tasks.subject.is_none();
+        let called = stream.as_ref().and_then(|stream| stream.about.operation()).filter(|_| may_make);
+        Passing { sealer: self.sealer(head, called), era: head.era, stream }
     }
 }
 

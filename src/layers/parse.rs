@@ -172,7 +172,7 @@ impl Bounds {
             asked.leave_room();
             let headers = with_host(parts.headers, &parts.uri);
             let (caller, era) = (Caller::Verified(verified), Era::Legacy);
-            let tasks = Named { elsewhere: true, ..Named::default() };
+            let tasks = Named::default();
             return Ok(Parsed { head: Head { asked, caller, headers, era, tasks }, what });
         }
         check_media(&parts.headers)?;

@@ -216,3 +216,35 @@ async fn a_call_that_may_have_run_is_never_answered_as_a_lost_session() {
     let bare = client.tool("refund_order", &json!({})).key("k3").send().await;
     assert_eq!((bare.status(), bare.met()), (200, "execution_failed".to_owned()));
 }
+
+#[tokio::test]
+async fn nobody_listens_to_a_session_that_is_not_theirs_or_ends_it() {
+    let (upstream, gate) = started(Home::Sqlite).await;
+    let ann = gate.client(Era::Legacy);
+    let session = initialized(&ann).await;
+    upstream.script("GET", [Answer::http(405, "text/plain", "")]);
+    upstream.script("DELETE", [Answer::http(204, "text/plain", "")]);
+    let ask = |client: &Client, method: &str, session: &str| {
+        let ask = client.rpc("", &json!({})).body("").line(&format!("{method} /mcp"));
+        ask.without("Content-Type").header(ID, session)
+    };
+    let before = upstream.received().len();
+    let neighbour = gate.client_with(Era::Legacy, &json!({ "sub": "u2" }));
+    let foreign = gate.client_with(Era::Legacy, &json!({ "tenant_id": "globex" }));
+    for method in ["GET", "DELETE"] {
+        for (client, session) in [(&neighbour, session.as_str()), (&foreign, &session), (&ann, "raw-1")] {
+            assert_eq!(ask(client, method, session).send().await.status(), 404, "{method}");
+        }
+    }
+    assert_eq!(upstream.received().len(), before, "nothing was forwarded");
+    let rows = gate.audit(6).await;
+    assert!(
+        rows.iter().all(|row| row["reason"] == "no_such_session" && row["decision"] == "denied"),
+        "{rows:?}"
+    );
+    for (method, status) in [("GET", 405), ("DELETE", 204)] {
+        assert_eq!(ask(&ann, method, &session).send().await.status(), status);
+        let received = upstream.of_method(method);
+        assert_eq!(received[0].http.header("mcp-session-id"), Some("raw-1"), "{method}");
+    }
+}

@@ -4,6 +4,7 @@ mod hang_up;
 mod ids;
 mod lists;
 mod policy;
+mod streams;
 
 use serde_json::{Value, json};
 
