@@ -53,7 +53,11 @@ pub fn row(refusal: &Refusal) -> Row {
             NOTHING_RAN,
             "The body did not arrive whole; nothing was run.".into(),
         ),
-        Refusal::VersionMissing => malformed("version_missing", -32602, "params._meta[\"io.modelcontextprotocol/protocolVersion\"] is missing; nothing was run.".into()),
+        Refusal::VersionMissing => malformed(
+            "version_missing",
+            -32602,
+            "The request's _meta does not name its protocol version; nothing was run.".into(),
+        ),
         Refusal::NoSuchEvent => of(
             "no_such_event",
             "no_such_event",

@@ -11,8 +11,9 @@ mod fixture;
 mod tasks;
 mod tools;
 
+use std::collections::VecDeque;
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -46,6 +47,9 @@ struct Server {
     tasks: TaskManager,
     /// The lists that have changed, by name.
     changes: broadcast::Sender<String>,
+    /// Ears for subscriptions that are about to begin: whatever changes once the client was told that it is heard has to
+    /// reach it, and the SDK tells it so before it calls `listen`.
+    ears: Arc<Mutex<VecDeque<broadcast::Receiver<String>>>>,
 }
 
 impl ServerHandler for Server {
@@ -172,11 +176,13 @@ impl ServerHandler for Server {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.ears.lock().ok()?.push_back(self.changes.subscribe());
         Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.changes.subscribe();
+        let ready = self.ears.lock().map_err(broken)?.pop_front();
+        let mut changes = ready.unwrap_or_else(|| self.changes.subscribe());
         loop {
             let list = tokio::select! {
                 () = context.cancelled() => return Ok(()),
@@ -219,6 +225,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         states: RequestStateCodec::try_new(secret.as_bytes())?,
         tasks: TaskManager::new(),
         changes: broadcast::Sender::new(16),
+        ears: Arc::default(),
     };
     let config = StreamableHttpServerConfig::default()
         .with_allowed_origins(["http://localhost:*", "http://127.0.0.1:*"])
