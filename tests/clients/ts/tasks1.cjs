@@ -5,7 +5,7 @@ const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
 const { CallToolResultSchema, ElicitRequestSchema } = require("@modelcontextprotocol/sdk/types.js");
 
-const [url, token, anothers, key] = process.argv.slice(2);
+const [url, token, bobsToken, key] = process.argv.slice(2);
 const tell = (step, told) => console.log(JSON.stringify({ step, ...told }));
 
 async function connected(token) {
@@ -40,7 +40,7 @@ async function called({ client }, step) {
 
 async function main() {
   const ann = await connected(token);
-  const bob = await connected(anothers);
+  const bob = await connected(bobsToken);
   await ann.client.listTools();
   const id = await called(ann, "call");
   tell("asked", { asked: ann.asked });
