@@ -42,6 +42,7 @@ use crate::domain::refusal::Refusal;
 use crate::mcp::headers::takes_events;
 use crate::mcp::message::{Message, Request};
 use crate::store::{Store, StoreError, Swap, Write, event_id};
+use crate::upstream::headers::detached;
 use crate::wire;
 
 /// A call that may go to the upstream.
@@ -165,7 +166,11 @@ where
     fn call(&mut self, allowed: Allowed) -> Self::Future {
         let inner = self.inner.clone();
         let clerk = Arc::clone(&self.clerk);
-        let (head, what) = allowed.into_parts();
+        let (mut head, what) = allowed.into_parts();
+        if matches!(what, AllowedWhat::Mutation(_)) {
+            // It may run for long: its headers must not hold on to all that its connection has read.
+            head.headers = detached(&head.headers);
+        }
         let head = Arc::new(head);
         match what {
             AllowedWhat::Mutation(mutation) => {

@@ -171,6 +171,17 @@ pub fn passed(upstream: &HeaderMap, bound: Option<Bound<'_>>) -> HeaderMap {
     headers
 }
 
+/// The same headers, with values of their own: as they come, they are pieces of their connection's read buffer, and hold
+/// all of it.
+pub fn detached(headers: &HeaderMap) -> HeaderMap {
+    let own = |value: &HeaderValue| {
+        let mut own = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+        own.set_sensitive(value.is_sensitive());
+        Some(own)
+    };
+    headers.iter().filter_map(|(name, value)| Some((name.clone(), own(value)?))).collect()
+}
+
 /// The upstream's response headers that may be kept with an answer.
 pub fn kept(upstream: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);

@@ -20,6 +20,7 @@ mod json;
 mod ledger;
 mod list;
 mod mcp;
+mod memory;
 mod mirrored;
 mod observe;
 mod outages;

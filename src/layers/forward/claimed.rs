@@ -75,10 +75,14 @@ impl Road {
         };
         let (parts, body) = response.into_parts();
         let status = parts.status.as_u16();
+        let (kind, kept) = (media(&parts.headers), headers::kept(&parts.headers));
+        let challenge = matches!(status, 401 | 403).then(|| headers::challenged_scope(&parts.headers));
+        // They hold on to all that their connection has read.
+        drop(parts);
         let id = mutation.request.id.clone().unwrap_or(Json::Null);
-        let told = match media(&parts.headers) {
+        let told = match kind {
             Media::Events => self.listen_to(head, owned, id, Events::of(body)).await,
-            kind @ (Media::Json | Media::Other) => match collect(kind, body, &id).await {
+            Media::Json | Media::Other => match collect(kind, body, &id).await {
                 Some(collected) => Told { reply: collected.reply, begun: false, cut: false },
                 None => Told { reply: None, begun: false, cut: true },
             },
@@ -91,9 +95,8 @@ impl Road {
         match judge(status, told.reply, told.begun, release) {
             Verdict::Unknown => Forwarded::Lost { status: Some(status) },
             verdict @ (Verdict::Answered { .. } | Verdict::AwaitingInput(_) | Verdict::NotRun { .. }) => {
-                let challenged = matches!((status, &verdict), (401 | 403, Verdict::NotRun { .. }))
-                    .then(|| headers::challenged_scope(&parts.headers));
-                Forwarded::Judged { status, headers: headers::kept(&parts.headers), challenged, verdict }
+                let challenged = challenge.filter(|_| matches!(verdict, Verdict::NotRun { .. }));
+                Forwarded::Judged { status, headers: kept, challenged, verdict }
             }
         }
     }

@@ -135,10 +135,19 @@ impl Gate {
 
     /// The largest that it has been in memory, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// How much memory it takes, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, line: &str) -> u64 {
         let pid = self.process.as_ref().expect("the gate is running").id();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-        peak.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
+        let value = status.lines().find_map(|one| one.strip_prefix(line)).expect("the line");
+        value.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
     }
 
     /// What it logged so far.
