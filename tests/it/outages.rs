@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use serde_json::json;
 use tokio::net::TcpListener;
 
+use crate::harness::answer::Answer;
 use crate::harness::cable::Cable;
 use crate::harness::client::{Ask, Era, Reply};
 use crate::harness::gate::Gate;
@@ -122,6 +123,23 @@ async fn without_its_store_the_gate_forwards_no_mutation() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_task_meanwhile_is_written_down_once_the_store_is_back() {
+    let upstream = Upstream::start().await;
+    let (gate, mut cable) = gate_on_a_cable(&upstream).await;
+    let task = json!({ "task": { "taskId": "t-1", "status": "working" } });
+    upstream.script("refund_order", [Answer::result(task.clone())]);
+    let made = refund(&gate, Era::Legacy, "k1").send().await;
+    let id = made.result()["task"]["taskId"].clone();
+    cable.cut().await;
+    upstream.script("tasks/cancel", [Answer::result(task["task"].clone())]);
+    let reply = gate.client(Era::Legacy).rpc("tasks/cancel", &json!({ "taskId": id })).send().await;
+    assert_eq!((reply.met(), &reply.result()["taskId"]), ("first".to_owned(), &id));
+    cable.mend().await;
+    let rows = gate.audit(2).await;
+    assert_eq!((&rows[1]["tool"], &rows[1]["executed"]), (&json!("tasks/cancel"), &json!("yes")), "{rows:?}");
 }
 
 #[tokio::test]

@@ -86,8 +86,10 @@ where
                 })
             }
             Settling::TooLate => {
-                warn!("The claim had moved on when its answer came; the answer is only written down.");
-                let reason = Some("late_answer".to_owned());
+                warn!("The claim had moved on when its attempt ended; that is only written down.");
+                // An attempt that was never sent has no answer that could be late.
+                let unsent = matches!(&end.heard, Heard::NotRun(Refusal::StoreUnavailable));
+                let reason = if unsent { event.reason.clone() } else { Some("late_answer".to_owned()) };
                 self.clerk.append(AuditEvent { reason, ..event.clone() }).await?;
                 Ok(Stored::TooLate)
             }
