@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::harness::answer::Answer;
 use crate::harness::client::{Ask, Client, Era};
 use crate::harness::gate::Gate;
+use crate::harness::h2::H2;
 use crate::harness::setup::{Home, Setup};
 use crate::harness::upstream::Upstream;
 use crate::harness::{eventually, on_every_store};
@@ -238,4 +239,48 @@ async fn a_gate_asked_to_stop_finishes_the_call_that_runs() {
     };
     let (code, reply) = tokio::join!(gate.stop(), stopping);
     assert_eq!((code, reply.met()), (Some(0), "first".to_owned()));
+}
+
+#[tokio::test]
+async fn a_gate_asked_to_stop_carries_a_call_to_its_end_whose_caller_has_gone() {
+    on_every_store(async |home| {
+        let upstream = Upstream::start().await;
+        let mut gate = Gate::start(Setup::new(home, &upstream.url())).await;
+        let hold = upstream.hold("refund_order");
+        let open = refund(&gate.client(Era::Modern), "k1").open().await;
+        upstream.called("refund_order", 1).await;
+        open.reset();
+        let stopping = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            hold.release();
+        };
+        let (code, ()) = tokio::join!(gate.stop(), stopping);
+        assert_eq!(code, Some(0));
+        gate.restart().await;
+        assert_eq!(gate.claim("k1").await["status"], "completed");
+        assert_eq!(refund(&gate.client(Era::Modern), "k1").send().await.met(), "replay");
+        assert_eq!(upstream.calls("refund_order").len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_over_http_2_does_not_stop_its_refund() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
+    let (hold, _held) = (upstream.hold("refund_order"), upstream.hold("get_invoice"));
+    let mut client = H2::to(gate.address()).await;
+    let arguments = json!({ "order_id": "ord_9f2", "amount_cents": 500, "idempotency_key": "k1" });
+    let refunding = client.send(1, "tools/call", &json!({ "name": "refund_order", "arguments": arguments }));
+    let reading = client.send(2, "tools/call", &json!({ "name": "get_invoice", "arguments": {} }));
+    upstream.called("refund_order", 1).await;
+    upstream.called("get_invoice", 1).await;
+    // The connection stays; both calls are given up.
+    drop((refunding, reading));
+    // A read ends with its caller: once its row is there the gate has heard of both.
+    assert_eq!(gate.audit(1).await[0]["reason"], "client_gone");
+    hold.release();
+    assert_eq!(after_the_first(refund(&gate.client(Era::Modern), "k1")).await, "replay");
+    assert_eq!(upstream.calls("refund_order").len(), 1);
+    client.close().await;
 }

@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http_body_util::Full;
 use oncegate::domain::refusal::Refusal;
 use oncegate::domain::site::{HostRule, OriginRule, Sites};
-use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use serde_json::json;
 
 use crate::harness::client::{Ask, Client, Era};
 use crate::harness::gate::Gate;
+use crate::harness::h2::{H2, json_of};
 use crate::harness::setup::{Home, Setup, token};
 use crate::harness::upstream::Upstream;
 
@@ -266,10 +265,7 @@ async fn the_metadata_document_is_there_for_everybody() {
 #[tokio::test]
 async fn over_http_2_the_authority_is_the_host() {
     let (upstream, gate) = started(|setup| setup).await;
-    let socket = TcpStream::connect(gate.address()).await.expect("the gate listens");
-    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket));
-    let (mut sender, connection) = handshake.await.expect("HTTP/2");
-    let carried = tokio::spawn(connection);
+    let mut client = H2::to(gate.address()).await;
     for (authority, host, status) in [
         ("api.example.com", None, 200),
         ("evil.example.com", None, 403),
@@ -286,13 +282,11 @@ async fn over_http_2_the_authority_is_the_host() {
             request = request.header("host", host);
         }
         let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");
-        let response = sender.send_request(request).await.expect("an answer");
+        let response = client.send_any(request).await;
         assert_eq!(response.status(), status, "{authority} {host:?}");
-        let body = response.into_body().collect().await.expect("a body").to_bytes();
-        let json: Value = serde_json::from_slice(&body).expect("JSON");
+        let json = json_of(response).await;
         assert_eq!(json.get("error").is_some(), status == 403, "{json}");
     }
     assert_eq!(upstream.calls("get_invoice").len(), 2);
-    drop(sender);
-    carried.await.expect("the connection's task").expect("it ends well");
+    client.close().await;
 }

@@ -2,51 +2,32 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use serde_json::json;
 
 use crate::harness::answer::{Answer, Step};
 use crate::harness::client::Era;
 use crate::harness::gate::Gate;
+use crate::harness::h2::{H2, json_of};
 use crate::harness::in_time;
-use crate::harness::setup::{Home, Setup, token};
+use crate::harness::setup::{Home, Setup};
 use crate::harness::upstream::Upstream;
 
 #[tokio::test]
 async fn http_2_with_prior_knowledge_carries_calls_side_by_side() {
     let upstream = Upstream::start().await;
     let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
-    let socket = TcpStream::connect(gate.address()).await.expect("the gate listens");
-    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket));
-    let (mut sender, connection) = handshake.await.expect("HTTP/2");
-    let carried = tokio::spawn(connection);
+    let mut client = H2::to(gate.address()).await;
     let barrier = upstream.hold("refund_order");
     let mut send = |id: u32, tool: &str| {
         let arguments = json!({ "order_id": "o", "idempotency_key": "k1" });
-        let params = json!({ "name": tool, "arguments": arguments });
-        let body = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
-        let request = Request::post(format!("http://{}/mcp", gate.address()))
-            .header("content-type", "application/json")
-            .header("authorization", format!("Bearer {}", token()))
-            .body(Full::new(Bytes::from(body.to_string())))
-            .expect("a request");
-        sender.send_request(request)
+        client.send(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))
     };
     let (held, quick) = (send(1, "refund_order"), send(2, "get_invoice"));
-    let json = async |response| -> Value {
-        let response: http::Response<hyper::body::Incoming> = response;
-        let body = response.into_body().collect().await.expect("a body").to_bytes();
-        serde_json::from_slice(&body).expect("JSON")
-    };
     let quick = in_time("the read beside the held call", quick).await.expect("an answer");
-    assert_eq!(json(quick).await["id"], 2);
+    assert_eq!(json_of(quick).await["id"], 2);
     barrier.release();
     let held = in_time("the held call", held).await.expect("an answer");
-    assert_eq!(json(held).await["result"]["structuredContent"], json!({ "held": true }));
+    assert_eq!(json_of(held).await["result"]["structuredContent"], json!({ "held": true }));
     let host = gate.address().to_string();
     for call in upstream.received() {
         assert_eq!(
@@ -55,8 +36,7 @@ async fn http_2_with_prior_knowledge_carries_calls_side_by_side() {
             "the host that was asked for, as over HTTP/1.1"
         );
     }
-    drop(sender);
-    carried.await.expect("the connection's task").expect("it ends well");
+    client.close().await;
 }
 
 #[tokio::test]

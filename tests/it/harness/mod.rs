@@ -10,6 +10,7 @@ pub(crate) mod cable;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod gate;
+pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod setup;
