@@ -2,7 +2,7 @@
 //!
 //! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
 //! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in
-//! becomes an answer with the call's own id. A call that takes longer than [`OPEN_AFTER`] is answered with a stream, where
+//! becomes an answer with the call's own id. A call that takes longer than `OPEN_AFTER` is answered with a stream, where
 //! its client takes one, so that nobody on the way takes the silence for the end.
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.

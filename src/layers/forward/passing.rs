@@ -4,7 +4,7 @@
 //! event; a response to anything else is no business of this client's and is dropped; all other messages pass as they
 //! came. Ids of events are sealed in the legacy era and left out in the modern one, which has none.
 //!
-//! Absent on purpose: anything that a claim hangs on ([`super::claimed`]).
+//! Absent on purpose: anything that a claim hangs on (`claimed`).
 
 use std::sync::{Arc, OnceLock};
 
