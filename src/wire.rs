@@ -176,19 +176,17 @@ pub fn row(refusal: &Refusal) -> Row {
             format!("This needs the scopes {}; nothing was run.", needed.join(" ")),
         )
         .asking(&needed.join(" ")),
-        Refusal::NotInPolicy => of(
-            "operation_not_allowed",
-            "not_in_policy",
-            Told { code: 40_301 },
-            NEVER_SO,
-            "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
-        ),
-        Refusal::DeniedByPolicy => of(
-            "operation_not_allowed",
-            "denied_by_policy",
-            Told { code: 40_301 },
-            NEVER_SO,
-            "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
+        Refusal::NotInPolicy => closed("not_in_policy"),
+        Refusal::DeniedByPolicy => closed("denied_by_policy"),
+        Refusal::InnerCalls { detail } => of(
+            "inner_calls_unreadable",
+            "inner_calls_unreadable",
+            Told { code: 40_003 },
+            (No, NewKey),
+            format!(
+                "This tool runs others, and what it would run cannot be read: {detail}; nothing was run. Send the calls \
+                 as the tool's schema wants them."
+            ),
         ),
         Refusal::NoSuchEndpoint => of(
             "no_such_endpoint",
@@ -381,6 +379,16 @@ pub fn row(refusal: &Refusal) -> Row {
 
 fn malformed(code: &'static str, rpc: i64, text: String) -> Row {
     Row::new(code, "malformed_request", Shape::Http { status: 400, code: rpc }, NEVER_SO, text)
+}
+
+fn closed(reason: &'static str) -> Row {
+    Row::new(
+        "operation_not_allowed",
+        reason,
+        Shape::Told { code: 40_301 },
+        NEVER_SO,
+        "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
+    )
 }
 
 fn reused(reason: &'static str) -> Row {

@@ -89,6 +89,11 @@ pub enum Refusal {
     NotInPolicy,
     /// The policy names the operation and denies it.
     DeniedByPolicy,
+    /// The calls inside a call that runs others cannot be read in one way only.
+    InnerCalls {
+        /// For the client.
+        detail: String,
+    },
     /// No such endpoint.
     NoSuchEndpoint,
     /// The endpoint does not take this HTTP method.

@@ -56,6 +56,20 @@ impl Asked {
         }))
     }
 
+    /// Notes for a call that stands inside this one: it came from there, and is answered with it, but has a row of its
+    /// own.
+    pub(super) fn inside(&self) -> Self {
+        let outer = &self.0;
+        let inner = Self::begin(outer.peer, outer.trace.clone(), None);
+        if let Some(envelope) = outer.envelope.get() {
+            inner.learn_envelope(envelope.clone());
+        }
+        if let Some(actor) = outer.actor.get() {
+            inner.learn_actor(actor.clone());
+        }
+        inner
+    }
+
     /// How long ago it began.
     pub fn elapsed(&self) -> Duration {
         self.0.began.elapsed()

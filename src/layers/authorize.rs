@@ -7,6 +7,7 @@
 //! Absent on purpose: annotations and names as grounds for anything. What the policy does not name is denied.
 
 mod follow;
+mod inner;
 mod take;
 mod would;
 
@@ -17,6 +18,7 @@ use arc_swap::ArcSwap;
 use tower::Service;
 
 use self::follow::{ask_about, is_mutation, unopened};
+pub use self::inner::Several;
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
@@ -45,7 +47,7 @@ use crate::mcp::tasks::follows_up;
 /// says.
 #[derive(Debug)]
 pub struct Allowed {
-    head: Head,
+    pub(super) head: Head,
     what: AllowedWhat,
 }
 
@@ -75,6 +77,8 @@ pub(super) enum AllowedWhat {
         /// The policy by which a list is filtered.
         policy: Arc<Policy>,
     },
+    /// It runs others.
+    Several(Box<Several>),
     /// It is observed: it goes on as it came, and what would have been decided is written down.
     Watched(Box<Watched>),
     /// A legacy client listens to its session.
@@ -239,6 +243,10 @@ impl Court {
         let taken = take(&mut request, &head.headers, kind, rule);
         let arguments = subject_of(&request, kind);
         let prints = self.fingerprinter.of(arguments.as_ref());
+        let arguments = arguments.map(|arguments| match rule.and_then(Operation::runs) {
+            None => Ok(arguments),
+            Some(runs) => inner::shown(policy, runs, arguments, &prints.signed),
+        });
         head.asked.learn_facts(self.facts(head, policy, name, &request, &taken, &prints, arguments, rule));
         Weighed { request, mirrored, taken, prints }
     }
@@ -253,6 +261,10 @@ impl Court {
         name: &str,
     ) -> Result<AllowedWhat, Refusal> {
         let Weighed { mut request, mirrored, taken, prints } = weighed;
+        if let Some((outer, runs)) = policy.named(kind, name).and_then(|rule| Some((rule, rule.runs()?))) {
+            let apart = self.take_apart(head, policy, &request, outer, runs)?;
+            return mirrored.map(|()| apart);
+        }
         let operation = policy.decide(head.caller.actor(), kind, name)?;
         mirrored?;
         if operation.effect() != Effect::Mutation {
@@ -292,7 +304,7 @@ impl Court {
         request: &Request,
         taken: &Result<Option<Key>, Refusal>,
         prints: &Fingerprints,
-        arguments: Option<Json>,
+        arguments: Option<Result<Json, String>>,
         rule: Option<&Operation>,
     ) -> Facts {
         let actor = head.caller.actor();
@@ -309,7 +321,10 @@ impl Court {
             session_id: actor.session().map(str::to_owned),
             tool: short(name),
             args_hash: Some(prints.signed.clone()),
-            args: arguments.map(|arguments| redactor.audit_arguments(&arguments)),
+            args: arguments.map(|arguments| match arguments {
+                Ok(arguments) => redactor.audit_arguments(&arguments),
+                Err(instead) => instead,
+            }),
             idempotency_key: key.map(|key| key.as_str().to_owned()),
             attempt_id: None,
             policy_version: Some(policy.version().to_owned()),

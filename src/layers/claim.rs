@@ -12,6 +12,7 @@ pub mod journal;
 mod keep;
 mod resumed;
 mod sessions;
+mod several;
 mod watch;
 
 use std::sync::Arc;
@@ -182,6 +183,7 @@ where
             }
             AllowedWhat::Read { request, operation } => Box::pin(clerk.read(inner, head, request, operation)),
             AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
+            AllowedWhat::Several(several) => Box::pin(self.clone().several(head, *several)),
             AllowedWhat::Watched(watched) => Box::pin(clerk.watch(inner, head, *watched)),
             AllowedWhat::Passage { message, policy } => {
                 if clerk.holds_back(&head, &message) {

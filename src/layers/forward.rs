@@ -8,6 +8,7 @@
 mod claimed;
 pub mod edits;
 mod free;
+mod inside;
 pub mod passing;
 pub mod raw;
 

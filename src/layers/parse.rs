@@ -26,6 +26,7 @@ use crate::domain::refusal::Refusal;
 use crate::mcp::headers;
 use crate::mcp::message::{self, Era, Message};
 use crate::mcp::tasks::Named;
+use crate::upstream::headers::IDEMPOTENCY_KEY;
 use crate::wire::envelope::Envelope;
 
 /// How long a client may take to send its body.
@@ -44,6 +45,16 @@ pub struct Head {
     pub era: Era,
     /// The tasks that it names, once they were opened.
     pub tasks: Named,
+}
+
+impl Head {
+    /// What a call carries along that stands inside another one: all but what is said of the outer call alone.
+    pub(super) fn inside(&self) -> Self {
+        let mut headers = self.headers.clone();
+        headers.remove(IDEMPOTENCY_KEY);
+        let (asked, caller, tasks) = (self.asked.inside(), self.caller.clone(), Named::default());
+        Self { asked, caller, headers, era: self.era, tasks }
+    }
 }
 
 /// One checked message.

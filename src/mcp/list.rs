@@ -69,6 +69,10 @@ fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
     if is_mutation && !members.contains("inputSchema") {
         members.insert("inputSchema", Json::object([("type", "object".into())]));
     }
+    // What such a tool runs it is told in arguments of its own: nothing of them is the gate's to hide.
+    if operation.runs().is_some() {
+        return Some(tool);
+    }
     if let Some(schema) = members.get_mut("inputSchema").and_then(Json::as_object_mut) {
         hide_tenant(schema, operation);
         if is_mutation {

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: headers, which never decide. [`crate::mcp::headers`] holds them against the message.
 
+use super::shell::Shell;
 use crate::domain::json::{Json, MAX_DEPTH, Object, folded};
 use crate::domain::refusal::Refusal;
 
@@ -65,6 +66,8 @@ pub struct Request {
     pub method: String,
     /// The whole message; `params` within.
     pub body: Object,
+    /// The call of another tool that it stands inside of, if it does.
+    pub inside: Option<Shell>,
 }
 
 impl Message {
@@ -116,12 +119,21 @@ impl Message {
         if id.is_none() && method == "tools/call" {
             return Err(not_one("tools/call needs an \"id\""));
         }
-        let request = Request { id, method, body };
+        let request = Request { id, method, body, inside: None };
         Ok(if request.id.is_some() { Self::Request(request) } else { Self::Notification(request) })
     }
 }
 
 impl Request {
+    /// The message that goes out.
+    pub fn outgoing(&self) -> Object {
+        let body = self.body.clone();
+        match &self.inside {
+            None => body,
+            Some(shell) => shell.put_in(body),
+        }
+    }
+
     /// `params`, where there are any.
     pub fn params(&self) -> Option<&Object> {
         self.body.get("params").and_then(Json::as_object)

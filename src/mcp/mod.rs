@@ -15,6 +15,7 @@ pub mod judge;
 pub mod list;
 pub mod message;
 pub mod mirrors;
+pub mod shell;
 pub mod sse;
 pub mod takes;
 pub mod tasks;

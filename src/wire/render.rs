@@ -23,14 +23,15 @@ pub const NOT_RECORDED: HeaderName = HeaderName::from_static("oncegate-not-recor
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-const YES: HeaderValue = HeaderValue::from_static("true");
+/// What a mark in a header says.
+pub const YES: HeaderValue = HeaderValue::from_static("true");
 
 /// The JSON-RPC message that tells a refusal.
 pub fn refusal_message(row: &Row, envelope: Option<&Envelope>) -> Json {
     let id = envelope.and_then(|envelope| envelope.id.clone());
     let code = match (row.shape, envelope) {
         (Shape::Told { .. }, Some(envelope)) if envelope.is_tool_call && id.is_some() => {
-            return rpc(id, "result", tool_error(row, envelope.era));
+            return rpc(id, "result", Json::Object(told(row, envelope.era)));
         }
         (Shape::Http { code, .. } | Shape::Told { code }, _) => code,
         (Shape::Challenge { status }, _) => i64::from(status) * 100,
@@ -132,7 +133,8 @@ pub fn answer(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -> Respon
     response
 }
 
-fn mark(result: &mut Object, marks: &Marks) {
+/// Says in a result how it differs from a plain one.
+pub fn mark(result: &mut Object, marks: &Marks) {
     let mut said = Vec::new();
     if marks.replayed {
         said.push(("oncegate/replayed", Json::Bool(true)));
@@ -159,7 +161,13 @@ fn mark(result: &mut Object, marks: &Marks) {
     }
 }
 
-fn tool_error(row: &Row, era: Era) -> Json {
+/// Marks a result as the first call's, given again.
+pub fn mark_replayed(result: &mut Object) {
+    mark(result, &Marks { replayed: true, ..Marks::default() });
+}
+
+/// A refusal as a tool's result.
+pub fn told(row: &Row, era: Era) -> Object {
     let text = Json::object([("type", Json::from("text")), ("text", Json::from(row.text.as_str()))]);
     let mut result = Object::default();
     if era == Era::Modern {
@@ -168,7 +176,7 @@ fn tool_error(row: &Row, era: Era) -> Json {
     result.insert("content", Json::Array(vec![text]));
     result.insert("isError", Json::Bool(true));
     result.insert("_meta", Json::object([("oncegate/refusal", data(row))]));
-    Json::Object(result)
+    result
 }
 
 fn error_member(code: i64, row: &Row) -> Json {

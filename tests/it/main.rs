@@ -15,6 +15,7 @@ mod gate;
 mod harness;
 mod hostile;
 mod house;
+mod inner;
 mod input;
 mod json;
 mod ledger;

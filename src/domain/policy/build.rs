@@ -10,8 +10,10 @@ use super::GATE_REASONS;
 use super::check::Table;
 use super::forward_key::ForwardKey;
 use super::operation::{Effect, FieldPath, InFlight, Kind, Mutation, Operation, Rule, Twin};
-use super::raw::{RawDefaults, RawDownstream, RawInFlight, RawOperation};
+use super::raw::{RawDefaults, RawDownstream, RawInFlight, RawMembers, RawOperation, RawRuns};
+use super::runs::Runs;
 use crate::domain::actor::is_scope;
+use crate::domain::json::folded;
 use crate::domain::ledger::Downstream;
 use crate::domain::mistake::Mistake;
 use crate::domain::redact::Redactor;
@@ -27,8 +29,10 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// What a read may say: who may call it, and what is kept of it.
 const READ_KEYS: [&str; 8] =
     ["effect", "scopes", "deny_as", "redact", "summary", "reasons", "tenant_arguments", "key_argument"];
+/// What a tool may say that runs others: who may call it, and where the calls stand.
+const RUNS_KEYS: [&str; 6] = ["runs", "members", "scopes", "deny_as", "tenant_arguments", "key_argument"];
 /// What only a tool may say, since only a tool answers with a tool error, and only tools are listed with annotations.
-const TOOL_KEYS: [&str; 3] = ["reasons", "on_tool_error", "destructive"];
+const TOOL_KEYS: [&str; 5] = ["reasons", "on_tool_error", "destructive", "runs", "members"];
 
 /// What holds where an operation says nothing.
 #[derive(Clone, Debug)]
@@ -88,17 +92,19 @@ pub(super) fn operation(
     mistakes: &mut Vec<Mistake>,
 ) -> Option<Operation> {
     let mut checks = Checks { table, mistakes };
-    checks.keys_have_meaning(kind, raw.effect)?;
-    let scopes = checks.scopes(raw.effect, raw.scopes.as_deref());
+    let effect = checks.effect(raw)?;
+    checks.keys_have_meaning(kind, effect)?;
+    let scopes = checks.scopes(effect, raw.scopes.as_deref());
     let redact = checks.paths("redact", raw.redact.as_deref());
     let summary = checks.paths("summary", raw.summary.as_deref());
     let reasons = checks.reasons(raw.reasons.clone().unwrap_or_default());
     let tenant_arguments = raw.tenant_arguments.clone().unwrap_or_else(|| defaults.tenant_arguments.clone());
     let key_argument = raw.key_argument.clone().unwrap_or_else(|| defaults.key_argument.clone());
     checks.arguments(&key_argument, &tenant_arguments);
-    let rule = match raw.effect {
+    let rule = match effect {
         Effect::Read => Rule::Read,
         Effect::Deny => Rule::Deny,
+        Effect::Runs => Rule::Runs(Box::new(checks.runs(raw.members.clone().unwrap_or_default())?)),
         Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, defaults)?)),
     };
     Some(Operation {
@@ -120,17 +126,66 @@ impl Checks<'_> {
         self.mistakes.push(self.table.mistake(key, message).with_help(help));
     }
 
+    fn effect(&mut self, raw: &RawOperation) -> Option<Effect> {
+        match (raw.effect, raw.runs) {
+            (Some(effect), None) => Some(effect),
+            (None, Some(RawRuns::Tools)) => Some(Effect::Runs),
+            (Some(_), Some(_)) => {
+                let help = "leave effect out: each tool that it runs has its own";
+                self.found("effect", "a tool that runs others has no effect of its own", help);
+                None
+            }
+            (None, None) => {
+                self.mistakes.push(self.table.mistake("effect", "the key \"effect\" is missing"));
+                None
+            }
+        }
+    }
+
+    /// Where the calls inside stand. Two members of one name could not be told apart.
+    fn runs(&mut self, raw: RawMembers) -> Option<Runs> {
+        let usual = Runs::default();
+        let runs = Runs {
+            calls: raw.calls.unwrap_or(usual.calls),
+            name: raw.name.unwrap_or(usual.name),
+            arguments: raw.arguments.unwrap_or(usual.arguments),
+            results: raw.results.unwrap_or(usual.results),
+        };
+        let names = [&runs.calls, &runs.name, &runs.arguments, &runs.results];
+        if names.iter().any(|name| name.is_empty() || name.trim() != name.as_str()) {
+            self.found(
+                "members",
+                "a member needs a name",
+                "the usual ones are calls, name, arguments, results",
+            );
+            return None;
+        }
+        if folded(&runs.name) == folded(&runs.arguments) {
+            let message = format!("\"{}\" cannot be both a call's name and its arguments", runs.name);
+            self.found("members", message, "look at the tool's input schema");
+            return None;
+        }
+        Some(runs)
+    }
+
     /// `None` where a key has none: what it was meant to do would not be done.
     fn keys_have_meaning(&mut self, kind: Kind, effect: Effect) -> Option<()> {
         let before = self.mistakes.len();
         for key in self.table.keys() {
             let with_effect = match effect {
                 Effect::Read => READ_KEYS.contains(&key),
-                Effect::Mutation => true,
+                Effect::Mutation => !["runs", "members"].contains(&key),
                 Effect::Deny => key == "effect",
+                Effect::Runs => RUNS_KEYS.contains(&key),
             };
             if !with_effect {
-                let message = format!("\"{key}\" has no meaning with effect = \"{}\"", effect.as_str());
+                let with = match effect {
+                    Effect::Read | Effect::Mutation | Effect::Deny => {
+                        format!("effect = \"{}\"", effect.as_str())
+                    }
+                    Effect::Runs => "runs = \"tools\"".to_owned(),
+                };
+                let message = format!("\"{key}\" has no meaning with {with}");
                 self.mistakes.push(self.table.mistake(key, message));
             } else if kind != Kind::Tool && TOOL_KEYS.contains(&key) {
                 let message = format!("\"{key}\" has a meaning for tools only");

@@ -13,20 +13,27 @@ use toml::Spanned;
 
 use super::Policy;
 use super::operation::{Kind, Operation};
+use super::runs::{Runs, need_keys};
 use crate::domain::actor::Actor;
 use crate::domain::audit::Decision;
+use crate::domain::call::take_key;
+use crate::domain::json::{Json, MAX_DEPTH, Object};
 use crate::domain::key::{Key, KeyFault};
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 
 /// The reasons that a first call can be denied for.
-const REASONS: [&str; 6] = [
+const REASONS: [&str; 7] = [
     "not_in_policy",
     "denied_by_policy",
     "missing_scope",
     "missing_idempotency_key",
     "idempotency_key_invalid",
     "idempotency_key_ambiguous",
+    UNREADABLE,
 ];
+
+/// The reason for which a call is denied that runs others which cannot be read.
+const UNREADABLE: &str = "inner_calls_unreadable";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,12 +136,38 @@ impl Case {
 
     /// What the policy comes to.
     pub fn run(&self, policy: &Policy) -> Ruling {
-        let reason = match policy.decide(&self.actor, self.kind, &self.operation) {
-            Ok(operation) => self.fault_of_key(operation),
-            Err(denial) => Some(denial.reason()),
+        let named = policy.named(self.kind, &self.operation);
+        let reason = match named.and_then(|operation| Some((operation, operation.runs()?))) {
+            Some((outer, runs)) => self.fault_inside(policy, outer, runs),
+            None => match policy.decide(&self.actor, self.kind, &self.operation) {
+                Ok(operation) => self.fault_of_key(operation),
+                Err(denial) => Some(denial.reason()),
+            },
         };
         let decision = if reason.is_some() { Decision::Denied } else { Decision::Allowed };
         Ruling { decision, reason: reason.map(str::to_owned) }
+    }
+
+    /// The reason for which a call is refused that runs others.
+    fn fault_inside(&self, policy: &Policy, outer: &Operation, runs: &Runs) -> Option<&'static str> {
+        let bytes = serde_json::to_vec(&self.arguments).unwrap_or_default();
+        let arguments = Json::parse(&bytes, MAX_DEPTH).ok();
+        let Ok(inner) = runs.inner(arguments.as_ref().and_then(Json::as_object)) else {
+            return Some(UNREADABLE);
+        };
+        match policy.decide_inner(&self.actor, outer, inner.iter().map(|inner| inner.tool.as_str())) {
+            Err(denial) => Some(denial.reason()),
+            Ok(operations) if !need_keys(&operations) => None,
+            Ok(operations) => inner.into_iter().zip(&operations).find_map(|(inner, operation)| {
+                let mut params = Object::new();
+                params.insert("arguments", inner.arguments);
+                match take_key(&mut params, &[], Some(operation.key_argument())) {
+                    Ok(Some(_)) => None,
+                    Ok(None) => Some("missing_idempotency_key"),
+                    Err(_) => Some("idempotency_key_invalid"),
+                }
+            }),
+        }
     }
 
     /// The reason for which a mutation's key is refused; reads need none.

@@ -12,6 +12,7 @@ mod check;
 mod forward_key;
 mod operation;
 mod raw;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ use crate::domain::refusal::Refusal;
 
 pub use cases::{Case, Ruling};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
+pub use runs::{Inner, MOST_CALLS, Runs, need_keys};
+
 pub use operation::{
     DenyAs, Duplicate, Effect, FieldPath, InFlight, Kind, Mutation, OnToolError, Operation, Twin,
 };
@@ -54,6 +57,7 @@ pub const GATE_REASONS: &[&str] = &[
     "missing_scope",
     "not_in_policy",
     "denied_by_policy",
+    "inner_calls_unreadable",
     "idempotency_payload_mismatch",
     "idempotency_key_of_another_user",
     "idempotency_in_flight",

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::forward_key::ForwardKey;
+use super::runs::Runs;
 use crate::domain::json::Json;
 use crate::domain::ledger::{Downstream, Terms};
 use crate::domain::redact::Redactor;
@@ -44,6 +45,9 @@ pub enum Effect {
     Mutation,
     /// Nobody may call it.
     Deny,
+    /// It runs other tools, each of which has an effect of its own. Files say it as `runs = "tools"`.
+    #[serde(skip)]
+    Runs,
 }
 
 impl Effect {
@@ -53,6 +57,7 @@ impl Effect {
             Self::Read => "read",
             Self::Mutation => "mutation",
             Self::Deny => "deny",
+            Self::Runs => "runs",
         }
     }
 }
@@ -209,6 +214,7 @@ pub(super) enum Rule {
     Read,
     Mutation(Box<Mutation>),
     Deny,
+    Runs(Box<Runs>),
 }
 
 impl Operation {
@@ -228,6 +234,7 @@ impl Operation {
             Rule::Read => Effect::Read,
             Rule::Mutation(_) => Effect::Mutation,
             Rule::Deny => Effect::Deny,
+            Rule::Runs(_) => Effect::Runs,
         }
     }
 
@@ -235,7 +242,15 @@ impl Operation {
     pub fn mutation(&self) -> Option<&Mutation> {
         match &self.rule {
             Rule::Mutation(mutation) => Some(mutation),
-            Rule::Read | Rule::Deny => None,
+            Rule::Read | Rule::Deny | Rule::Runs(_) => None,
+        }
+    }
+
+    /// Where the calls inside its calls stand; none for a tool that runs no others.
+    pub fn runs(&self) -> Option<&Runs> {
+        match &self.rule {
+            Rule::Runs(runs) => Some(runs),
+            Rule::Read | Rule::Mutation(_) | Rule::Deny => None,
         }
     }
 

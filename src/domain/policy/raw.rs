@@ -27,6 +27,23 @@ pub(super) enum RawDownstream {
     Idempotent,
 }
 
+/// `runs`: what such a tool runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawRuns {
+    Tools,
+}
+
+/// `members`: where the calls inside such a tool's call stand, and their results.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMembers {
+    pub(super) calls: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) arguments: Option<String>,
+    pub(super) results: Option<String>,
+}
+
 /// `[defaults]`: for the operations of its file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,7 +60,9 @@ pub(super) struct RawDefaults {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawOperation {
-    pub(super) effect: Effect,
+    pub(super) effect: Option<Effect>,
+    pub(super) runs: Option<RawRuns>,
+    pub(super) members: Option<RawMembers>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) deny_as: Option<DenyAs>,
     pub(super) redact: Option<Vec<String>>,

@@ -43,11 +43,14 @@ impl Court {
             }
             return Ok(Would::Read { id: Json::Null, operation: None });
         }
+        let id = weighed.request.id.clone().unwrap_or(Json::Null);
         Ok(match self.decide(head, policy, weighed, kind, name)? {
             AllowedWhat::Mutation(mutation) => Would::Claim(mutation),
             AllowedWhat::Read { request, operation } => {
                 Would::Read { id: request.id.unwrap_or(Json::Null), operation: Some(operation) }
             }
+            // What is inside goes on with it: of the whole, that it was called is written down.
+            AllowedWhat::Several(_) => Would::Read { id, operation: rule },
             AllowedWhat::Act { .. }
             | AllowedWhat::Passage { .. }
             | AllowedWhat::Listen { .. }

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
+use super::inside::{Own, own};
 use super::passing::Met;
 use super::{Forwarded, Road, SendFault, unsent_or_lost};
 use crate::domain::chain::Chain;
@@ -68,7 +69,7 @@ impl Road {
             tool: mutation.operation.name(),
             key: mutation.key.as_str(),
         });
-        let body = Json::Object(mutation.request.body.clone()).to_bytes();
+        let body = Json::Object(mutation.request.outgoing()).to_bytes();
         let response = match self.send(head, Bytes::from(body), Some(&key)).await {
             Ok(response) => response,
             Err(fault) => return unsent_or_lost(&fault),
@@ -91,8 +92,10 @@ impl Road {
             warn!(status, "The upstream's answer was cut off.");
             return Forwarded::Lost { status: Some(status) };
         }
-        let release = terms.on_tool_error() == OnToolError::Release;
-        match judge(status, told.reply, told.begun, release) {
+        let Own { reply, is_own } = own(told.reply, &mutation.request, &mutation.operation);
+        // What the tool around it says of an error says nothing of whether this one ran.
+        let release = is_own && terms.on_tool_error() == OnToolError::Release;
+        match judge(status, reply, told.begun, release) {
             Verdict::Unknown => Forwarded::Lost { status: Some(status) },
             verdict @ (Verdict::Answered { .. } | Verdict::AwaitingInput(_) | Verdict::NotRun { .. }) => {
                 let challenged = challenge.filter(|_| matches!(verdict, Verdict::NotRun { .. }));

@@ -17,6 +17,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use super::edits::Edit;
+use super::inside::own;
 use super::passing::{Flow, Last, Learned, Met, Passing, words};
 use super::{Forwarded, Note, Resumption, Road, SendFault};
 use crate::domain::json::Json;
@@ -44,7 +45,17 @@ impl Road {
         let until = Instant::now() + self.timeout;
         let id = request.id.clone().unwrap_or(Json::Null);
         let passing = self.passing(head, Some(Stream { id, about: About::Read(Arc::clone(operation)) }));
-        let response = self.ask(head, Json::Object(request.body.clone()), until).await?;
+        let response = self.ask(head, Json::Object(request.outgoing()), until).await?;
+        if request.inside.is_some() {
+            let (parts, body) = response.into_parts();
+            let passed = passing.headers(&parts.headers);
+            let reading = to_answer(media(&parts.headers), body, &passing);
+            let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::ReadFailed)?;
+            let collected = Collected { reply: own(collected.reply, request, operation).reply, ..collected };
+            let last = Last::Read(Arc::clone(operation));
+            let (response, note) = Self::told(parts.status, passed, collected, &passing, &last)?;
+            return Ok(Forwarded::Passed { response, note: Note { status: parts.status.as_u16(), ..note } });
+        }
         // A method may be one by which a client listens for hours; a tool answers.
         let until = (operation.kind() == Kind::Tool).then_some(until);
         self.answer(response, passing, Last::Read(Arc::clone(operation)), until).await

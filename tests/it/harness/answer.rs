@@ -105,6 +105,12 @@ impl Answer {
         Self::result(json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
     }
 
+    /// The answer of a tool that runs others: this as the JSON text of its content.
+    pub(crate) fn inner(told: &Value, is_error: bool) -> Self {
+        let text = json!({ "type": "text", "text": told.to_string() });
+        Self::result(json!({ "content": [text], "isError": is_error }))
+    }
+
     /// A JSON-RPC error under an HTTP status.
     pub(crate) fn error(status: u16, code: i64) -> Self {
         Self::of(Say::Error { status, error: json!({ "code": code, "message": "the upstream says no" }) })

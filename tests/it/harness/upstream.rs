@@ -39,6 +39,13 @@ impl Received {
         let name = if self.rpc() == "tools/call" { self.json["params"]["name"].as_str() } else { None };
         name.unwrap_or_default()
     }
+
+    /// The calls that it wants run inside of its own; none where its tool runs no others.
+    pub(crate) fn inner(&self) -> Vec<Value> {
+        let calls = &self.json["params"]["arguments"]["calls"];
+        let is_outer = self.tool() == "execute_tools";
+        calls.as_array().filter(|_| is_outer).cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Default)]
@@ -253,6 +260,7 @@ fn by_itself(request: &Received, runs: usize) -> Answer {
     let server = json!({ "name": "scripted", "version": "1" });
     let capabilities = json!({ "tools": {} });
     match request.rpc() {
+        "tools/call" if !request.inner().is_empty() => several(request, runs),
         "tools/call" => Answer::tool(&format!("run {runs}"), &json!({ "run": runs })),
         "tools/list" => Answer::result(tools(is_modern(&request.json))),
         "initialize" => Answer::result(
@@ -265,6 +273,16 @@ fn by_itself(request: &Received, runs: usize) -> Answer {
         "" if request.http.word(0) != "POST" => Answer::http(405, "text/plain", "no sessions here"),
         _ => Answer::result(json!({})),
     }
+}
+
+/// What a tool that runs others answers: a text that lists each call's result, as the one framework does it.
+fn several(request: &Received, runs: usize) -> Answer {
+    let result = |call: &Value| {
+        let told = json!({ "run": runs, "tool": call["name"], "email": "a@example.com" }).to_string();
+        json!({ "name": call["name"], "content": [{ "type": "text", "text": told }], "isError": false })
+    };
+    let results: Vec<_> = request.inner().iter().map(result).collect();
+    Answer::inner(&json!({ "ok": true, "results": results }), false)
 }
 
 /// The tools that it lists: the shipped billing policy's words.

@@ -12,6 +12,11 @@ effect = "mutation"
 scopes = ["pay"]
 [tools.sql]
 effect = "deny"
+[tools.run]
+runs = "tools"
+[tools.secret]
+effect = "read"
+scopes = ["other"]
 [methods."resources/read"]
 effect = "read"
 scopes = ["docs"]
@@ -47,6 +52,28 @@ fn a_case_is_decided_as_a_call_is() {
     check("{ tool = \"other\" }", "denied (not_in_policy)");
     check("{ method = \"resources/read\" }", "denied (missing_scope)");
     check("{ method = \"pay\" }", "denied (not_in_policy)");
+}
+
+#[test]
+fn a_call_that_runs_others_is_decided_by_all_of_them() {
+    let run = |calls: &str| format!("{{ tool = \"run\", arguments = {{ calls = {calls} }} }}");
+    let get = "{ name = \"get\", arguments = { id = 7 } }";
+    let pay = "{ name = \"pay\", arguments = { idempotency_key = \"k\" } }";
+    let keyed = "{ name = \"get\", arguments = { idempotency_key = \"k\" } }";
+    check(&run(&format!("[{get}]")), "allowed");
+    check(&run(&format!("[{pay}]")), "allowed");
+    check(&run(&format!("[{pay}, {keyed}]")), "allowed");
+    check(&run(&format!("[{pay}, {get}]")), "denied (missing_idempotency_key)");
+    check(&run(&format!("[{get}, {{ name = \"pay\" }}]")), "denied (missing_idempotency_key)");
+    let odd = "{ name = \"pay\", arguments = { idempotency_key = 7 } }";
+    check(&run(&format!("[{odd}]")), "denied (idempotency_key_invalid)");
+    check(&run(&format!("[{get}, {{ name = \"sql\" }}]")), "denied (denied_by_policy)");
+    check(&run(&format!("[{get}, {{ name = \"run\" }}]")), "denied (denied_by_policy)");
+    check(&run(&format!("[{get}, {{ name = \"other\" }}]")), "denied (not_in_policy)");
+    check(&run(&format!("[{get}, {{ name = \"secret\" }}]")), "denied (missing_scope)");
+    check(&run("[]"), "denied (inner_calls_unreadable)");
+    check(&run("\"get\""), "denied (inner_calls_unreadable)");
+    check("{ tool = \"run\" }", "denied (inner_calls_unreadable)");
 }
 
 #[test]

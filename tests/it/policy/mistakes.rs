@@ -125,6 +125,48 @@ fn only_a_tool_that_changes_something_can_destroy_something() {
 }
 
 #[test]
+fn a_tool_that_runs_others_says_where_its_calls_stand_and_nothing_of_their_effects() {
+    let tool = "[tools.t]\nruns = \"tools\"\n";
+    assert_eq!(mistakes(&[("p.toml", tool)]), Vec::<String>::new());
+    check(
+        &format!("{tool}effect = \"read\"\n"),
+        "p.toml:3:1: a tool that runs others has no effect of its own; leave effect out: each tool that it runs has its own",
+    );
+    check("[tools.t]\nruns = \"tool\"\n", "p.toml:2:8: unknown value \"tool\"; did you mean \"tools\"?");
+    check("[methods.\"a/b\"]\nruns = \"tools\"\n", "p.toml:2:1: \"runs\" has a meaning for tools only");
+    for key in [
+        "redact = [\"a\"]",
+        "summary = [\"a\"]",
+        "ttl = \"1h\"",
+        "forward_argument = true",
+        "destructive = true",
+    ] {
+        let name = key.split(' ').next().expect("a key");
+        check(
+            &format!("{tool}{key}\n"),
+            &format!("p.toml:3:1: \"{name}\" has no meaning with runs = \"tools\""),
+        );
+    }
+    check(
+        "[tools.t]\neffect = \"read\"\nmembers = { calls = \"jobs\" }\n",
+        "p.toml:3:1: \"members\" has no meaning with effect = \"read\"",
+    );
+    check_mutation("members = {}", "p.toml:4:1: \"members\" has no meaning with effect = \"mutation\"");
+    check(
+        &format!("{tool}members = {{ call = \"jobs\" }}\n"),
+        "p.toml:3:13: unknown key \"call\"; did you mean \"calls\"?",
+    );
+    check(
+        &format!("{tool}members = {{ calls = \" jobs\" }}\n"),
+        "p.toml:3:1: a member needs a name; the usual ones are calls, name, arguments, results",
+    );
+    check(
+        &format!("{tool}members = {{ name = \"Do\", arguments = \"do\" }}\n"),
+        "p.toml:3:1: \"Do\" cannot be both a call's name and its arguments; look at the tool's input schema",
+    );
+}
+
+#[test]
 fn scopes_that_no_token_can_carry_are_mistakes() {
     check(
         "[tools.t]\neffect = \"read\"\nscopes = []\n",
