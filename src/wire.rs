@@ -29,18 +29,18 @@ pub fn row(refusal: &Refusal) -> Row {
     use Retry::{NewKey, SameKey};
     use Shape::{Challenge, Fault, Http, Told};
     let of = Row::new;
+    // Most have one word for both.
+    let same = |word, shape, ran, text| of(word, word, shape, ran, text);
     match refusal {
         Refusal::NotJson { detail } => malformed("not_json", -32700, format!("The body is not well-formed JSON: {detail}.")),
         Refusal::NotOneMessage { detail } => malformed("invalid_request", -32600, format!("The body is not one JSON-RPC 2.0 message: {detail}.")),
-        Refusal::BodyTooLarge { limit } => of(
-            "body_too_large",
+        Refusal::BodyTooLarge { limit } => same(
             "body_too_large",
             Http { status: 413, code: -32600 },
             NEVER_SO,
             format!("The body is larger than {limit} bytes."),
         ),
-        Refusal::UnsupportedMedia { detail } => of(
-            "unsupported_media_type",
+        Refusal::UnsupportedMedia { detail } => same(
             "unsupported_media_type",
             Http { status: 415, code: -32600 },
             NEVER_SO,
@@ -58,46 +58,40 @@ pub fn row(refusal: &Refusal) -> Row {
             -32602,
             "The request's _meta does not name its protocol version; nothing was run.".into(),
         ),
-        Refusal::NoSuchEvent => of(
-            "no_such_event",
+        Refusal::NoSuchEvent => same(
             "no_such_event",
             Http { status: 400, code: -32600 },
             NEVER_SO,
             "Last-Event-ID is none that this gate gave to you.".into(),
         ),
-        Refusal::HeaderMismatch { header, detail } => of(
-            "header_mismatch",
+        Refusal::HeaderMismatch { header, detail } => same(
             "header_mismatch",
             Http { status: 400, code: -32020 },
             NEVER_SO,
             format!("{header}: {detail}."),
         ),
         // The one status at which legacy clients begin a new session. The same words for a session that never was.
-        Refusal::NoSuchSession => of(
-            "no_such_session",
+        Refusal::NoSuchSession => same(
             "no_such_session",
             Http { status: 404, code: -32600 },
             NOTHING_RAN,
             "There is no such session; nothing was run. Initialize a new one and repeat the call with the same key."
                 .into(),
         ),
-        Refusal::ForeignHost => of(
-            "host_not_allowed",
+        Refusal::ForeignHost => same(
             "host_not_allowed",
             Http { status: 403, code: 40_302 },
             NEVER_SO,
             "The request is for another host; nothing was run.".into(),
         ),
-        Refusal::ForeignOrigin => of(
-            "origin_not_allowed",
+        Refusal::ForeignOrigin => same(
             "origin_not_allowed",
             Http { status: 403, code: 40_303 },
             NEVER_SO,
             "Web pages of this origin may not call here; nothing was run.".into(),
         ),
         // As servers say it of a task that they do not know.
-        Refusal::NoSuchTask => of(
-            "no_such_task",
+        Refusal::NoSuchTask => same(
             "no_such_task",
             Told { code: -32602 },
             NEVER_SO,
@@ -105,31 +99,27 @@ pub fn row(refusal: &Refusal) -> Row {
         ),
         Refusal::TasksNotDeclared => Row {
             lacks: Some(TASKS),
-            ..of(
-                "no_such_task",
+            ..same(
                 "no_such_task",
                 Http { status: 400, code: -32021 },
                 NEVER_SO,
                 format!("The request does not declare the extension {TASKS}; nothing was run."),
             )
         },
-        Refusal::NoSuchMethod => of(
-            "no_such_task",
+        Refusal::NoSuchMethod => same(
             "no_such_task",
             Http { status: 404, code: -32601 },
             NEVER_SO,
             "There is no such method in this version of the protocol; nothing was run.".into(),
         ),
-        Refusal::TaskActLost => of(
-            "outcome_unknown",
+        Refusal::TaskActLost => same(
             "outcome_unknown",
             Told { code: 40_902 },
             (Maybe, Retry::No),
             "The task may have heard this, but the answer got lost. Look at the task (tasks/get) before you send it again."
                 .into(),
         ),
-        Refusal::NoToken => of(
-            "unauthenticated",
+        Refusal::NoToken => same(
             "unauthenticated",
             Challenge { status: 401 },
             NOTHING_RAN,
@@ -137,31 +127,27 @@ pub fn row(refusal: &Refusal) -> Row {
         ),
         Refusal::BadToken { detail } => Row {
             token_fault: Some(detail.clone()),
-            ..of(
-                "invalid_token",
+            ..same(
                 "invalid_token",
                 Challenge { status: 401 },
                 NOTHING_RAN,
                 format!("The bearer token is not accepted: {detail}."),
             )
         },
-        Refusal::KeysUnavailable => of(
-            "keys_unavailable",
+        Refusal::KeysUnavailable => same(
             "keys_unavailable",
             Http { status: 503, code: -32603 },
             NOTHING_RAN,
             "The keys to check tokens with cannot be had at the moment; nothing was run.".into(),
         ),
-        Refusal::UpstreamUnauthorized { scope } => of(
-            "upstream_unauthorized",
+        Refusal::UpstreamUnauthorized { scope } => same(
             "upstream_unauthorized",
             Challenge { status: 401 },
             NOTHING_RAN,
             "The service behind the gate did not accept the token; nothing was run.".into(),
         )
         .asking(scope.as_deref().unwrap_or_default()),
-        Refusal::UpstreamForbidden { scope } => of(
-            "upstream_forbidden",
+        Refusal::UpstreamForbidden { scope } => same(
             "upstream_forbidden",
             Challenge { status: 403 },
             NOTHING_RAN,
@@ -178,8 +164,7 @@ pub fn row(refusal: &Refusal) -> Row {
         .asking(&needed.join(" ")),
         Refusal::NotInPolicy => closed("not_in_policy"),
         Refusal::DeniedByPolicy => closed("denied_by_policy"),
-        Refusal::InnerCalls { detail } => of(
-            "inner_calls_unreadable",
+        Refusal::InnerCalls { detail } => same(
             "inner_calls_unreadable",
             Told { code: 40_003 },
             (No, NewKey),
@@ -188,8 +173,7 @@ pub fn row(refusal: &Refusal) -> Row {
                  as the tool's schema wants them."
             ),
         ),
-        Refusal::NoSuchEndpoint => of(
-            "no_such_endpoint",
+        Refusal::NoSuchEndpoint => same(
             "no_such_endpoint",
             Http { status: 404, code: -32600 },
             NEVER_SO,
@@ -197,8 +181,7 @@ pub fn row(refusal: &Refusal) -> Row {
         ),
         Refusal::MethodNotAllowed { allow } => Row {
             allow: Some(allow),
-            ..of(
-                "method_not_allowed",
+            ..same(
                 "method_not_allowed",
                 Http { status: 405, code: -32600 },
                 NEVER_SO,
@@ -216,8 +199,7 @@ pub fn row(refusal: &Refusal) -> Row {
                  whenever you retry this same action."
             ),
         ),
-        Refusal::KeyInvalid { detail } => of(
-            "idempotency_key_invalid",
+        Refusal::KeyInvalid { detail } => same(
             "idempotency_key_invalid",
             Told { code: 40_001 },
             (No, NewKey),
@@ -226,8 +208,7 @@ pub fn row(refusal: &Refusal) -> Row {
                  ASCII characters."
             ),
         ),
-        Refusal::KeyAmbiguous { detail } => of(
-            "idempotency_key_ambiguous",
+        Refusal::KeyAmbiguous { detail } => same(
             "idempotency_key_ambiguous",
             Told { code: 40_002 },
             (No, NewKey),
@@ -251,8 +232,7 @@ pub fn row(refusal: &Refusal) -> Row {
         )
         .seen(*first_seen)
         .after(*retry_after),
-        Refusal::OutcomeUnknown { first_seen, retry_after: Some(wait) } => of(
-            "outcome_unknown",
+        Refusal::OutcomeUnknown { first_seen, retry_after: Some(wait) } => same(
             "outcome_unknown",
             Told { code: 40_902 },
             (Maybe, SameKey),
@@ -264,8 +244,7 @@ pub fn row(refusal: &Refusal) -> Row {
         )
         .seen(*first_seen)
         .after(*wait),
-        Refusal::OutcomeUnknown { first_seen, retry_after: None } => of(
-            "outcome_unknown",
+        Refusal::OutcomeUnknown { first_seen, retry_after: None } => same(
             "outcome_unknown",
             Told { code: 40_902 },
             (Maybe, Retry::No),
@@ -275,8 +254,7 @@ pub fn row(refusal: &Refusal) -> Row {
                 .into(),
         )
         .seen(*first_seen),
-        Refusal::AnswerNotKept { first_seen } => of(
-            "answer_not_kept",
+        Refusal::AnswerNotKept { first_seen } => same(
             "answer_not_kept",
             Told { code: 40_903 },
             (Yes, Retry::No),
@@ -284,8 +262,7 @@ pub fn row(refusal: &Refusal) -> Row {
                 .into(),
         )
         .seen(*first_seen),
-        Refusal::ReplayNotRecorded { first_seen } => of(
-            "store_unavailable",
+        Refusal::ReplayNotRecorded { first_seen } => same(
             "store_unavailable",
             Told { code: 50_301 },
             (Maybe, SameKey),
@@ -305,8 +282,7 @@ pub fn row(refusal: &Refusal) -> Row {
         .seen(*first_seen),
         Refusal::PossibleDuplicate { earlier_key, first_seen } => Row {
             earlier_key: Some(earlier_key.clone()),
-            ..of(
-                "possible_duplicate",
+            ..same(
                 "possible_duplicate",
                 Told { code: 40_905 },
                 (No, SameKey),
@@ -318,22 +294,19 @@ pub fn row(refusal: &Refusal) -> Row {
             )
             .seen(*first_seen)
         },
-        Refusal::UpstreamUnreachable => of(
-            "upstream_unreachable",
+        Refusal::UpstreamUnreachable => same(
             "upstream_unreachable",
             Told { code: 50_201 },
             NOTHING_RAN,
             "The service could not be reached; nothing was run. Try again with the same key.".into(),
         ),
-        Refusal::NoGateway => of(
-            "no_gateway",
+        Refusal::NoGateway => same(
             "no_gateway",
             Http { status: 502, code: -32603 },
             (Maybe, Retry::No),
             "The service behind the gate gave no response.".into(),
         ),
-        Refusal::ExecutionFailed { detail } => of(
-            "execution_failed",
+        Refusal::ExecutionFailed { detail } => same(
             "execution_failed",
             Told { code: 50_202 },
             NOTHING_RAN,
@@ -351,24 +324,21 @@ pub fn row(refusal: &Refusal) -> Row {
             (Maybe, SameKey),
             "The service gave no usable answer. This call only reads, so it is safe to try again.".into(),
         ),
-        Refusal::StoreUnavailable => of(
-            "store_unavailable",
+        Refusal::StoreUnavailable => same(
             "store_unavailable",
             Told { code: 50_301 },
             NOTHING_RAN,
             "The call could not be recorded, so it was not run. Try again with the same key in a moment.".into(),
         )
         .after(Duration::from_secs(2)),
-        Refusal::Overloaded => of(
-            "overloaded",
+        Refusal::Overloaded => same(
             "overloaded",
             Told { code: 50_302 },
             NOTHING_RAN,
             "The gate is busy; nothing was run. Try again with the same key in a moment.".into(),
         )
         .after(Duration::from_secs(1)),
-        Refusal::Internal => of(
-            "internal_error",
+        Refusal::Internal => same(
             "internal_error",
             Fault,
             (Maybe, SameKey),
