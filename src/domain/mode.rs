@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+/// Before the audit's reason for what would have been refused, or answered otherwise.
+pub const WOULD: &str = "would_";
+
 /// What a gate does about its decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

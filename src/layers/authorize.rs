@@ -8,6 +8,7 @@
 
 mod follow;
 mod inner;
+mod observed;
 mod take;
 mod would;
 
@@ -19,6 +20,7 @@ use tower::Service;
 
 use self::follow::{ask_about, is_mutation, unopened};
 pub use self::inner::Several;
+use self::observed::Kept;
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
@@ -79,8 +81,19 @@ pub(super) enum AllowedWhat {
     },
     /// It runs others.
     Several(Box<Several>),
-    /// It is observed: it goes on as it came, and what would have been decided is written down.
+    /// The gate observes: it goes on as it came, and what would have been decided is written down.
     Watched(Box<Watched>),
+    /// Its operation is only observed: it goes on though it would have been refused.
+    Unenforced {
+        /// The message, as it will be forwarded.
+        request: Request,
+        /// Its rule.
+        operation: Arc<Operation>,
+        /// The refusal.
+        would: Refusal,
+    },
+    /// Its operation is only observed: it goes on whether or not it owns its claim.
+    Recorded(Box<Mutation>),
     /// A legacy client listens to its session.
     Listen {
         /// From where it goes on, if it does.
@@ -217,16 +230,21 @@ impl Court {
         let rule = policy.named(kind, name).cloned();
         let opened = self.opener(head.caller.actor()).request(&mut request, &mut head.headers);
         let opened = opened.map_err(|refusal| unopened(refusal, &request, head.era));
+        let observed = Kept::of(rule.as_ref(), &request, head);
         let weighed = self.weigh(head, policy, request, kind, name, rule.as_deref());
         head.tasks = opened?;
         ask_about(&mut head.tasks, policy, head.caller.actor())?;
         if kind == Kind::Method && follows_up(name) && !is_mutation(rule.as_ref()) {
             if rule.is_some() {
-                policy.decide(head.caller.actor(), kind, name)?;
+                policy.admit(head.caller.actor(), kind, name)?;
             }
             return Self::follow_up(head, weighed.request, rule.as_ref());
         }
-        self.decide(head, policy, weighed, kind, name)
+        let decided = self.decide(head, policy, weighed, kind, name);
+        match observed {
+            None => decided,
+            Some(kept) => Ok(kept.whatever(head, decided)),
+        }
     }
 
     /// Takes out of a call what does not go on, and notes what its row will say.
@@ -340,7 +358,7 @@ impl Court {
             return Err(Refusal::BadToken { detail: "it is no longer valid".to_owned() });
         }
         let policy = self.policy.load();
-        policy.decide(caller.actor(), operation.kind(), operation.name())?;
+        policy.admit(caller.actor(), operation.kind(), operation.name())?;
         Ok(())
     }
 }

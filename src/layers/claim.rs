@@ -13,6 +13,7 @@ mod keep;
 mod resumed;
 mod sessions;
 mod several;
+mod unenforced;
 mod watch;
 
 use std::sync::Arc;
@@ -185,6 +186,10 @@ where
             AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
             AllowedWhat::Several(several) => Box::pin(self.clone().several(head, *several)),
             AllowedWhat::Watched(watched) => Box::pin(clerk.watch(inner, head, *watched)),
+            AllowedWhat::Unenforced { request, operation, would } => {
+                Box::pin(clerk.let_go(inner, head, request, operation, would))
+            }
+            AllowedWhat::Recorded(mutation) => Box::pin(clerk.try_claim(inner, head, *mutation)),
             AllowedWhat::Passage { message, policy } => {
                 if clerk.holds_back(&head, &message) {
                     return Box::pin(std::future::ready(Ok(Answer::Accepted)));
@@ -234,7 +239,7 @@ impl Clerk {
     /// filled even if the caller hangs up.
     async fn read<S>(
         self: Arc<Self>,
-        mut inner: S,
+        inner: S,
         head: Arc<Head>,
         request: Request,
         operation: Arc<Operation>,
@@ -245,6 +250,21 @@ impl Clerk {
         let mut entry = self.journal.entry(read_event(&head)).await;
         // A full queue may have kept it waiting for long.
         self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
+        self.answer_read(inner, head, request, operation, entry).await
+    }
+
+    /// The call, and its row, whose place is taken.
+    async fn answer_read<S>(
+        &self,
+        mut inner: S,
+        head: Arc<Head>,
+        request: Request,
+        operation: Arc<Operation>,
+        mut entry: Entry,
+    ) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
+    {
         head.asked.mark_audited();
         let place = self.unclaimed(&head, &request);
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
@@ -271,7 +291,7 @@ impl Clerk {
             ) => Err(Refusal::Internal),
             Err(refusal) => {
                 let row = wire::row(&refusal);
-                event.reason = Some(row.reason.to_owned());
+                because(event, Some(row.reason.to_owned()));
                 event.executed = row.executed;
                 Err(refusal)
             }
@@ -292,14 +312,21 @@ impl Drop for ReadRow {
         event.duration_ms = i64::try_from(self.head.asked.elapsed().as_millis()).ok();
         match self.learned.get() {
             Some(Some(note)) => answered(event, note.clone()),
-            Some(None) => event.reason = Some(wire::row(&Refusal::ReadFailed).reason.to_owned()),
+            Some(None) => because(event, Some(wire::row(&Refusal::ReadFailed).reason.to_owned())),
             None => {}
         }
     }
 }
 
+/// What would not have been allowed keeps that as its reason.
+fn because(event: &mut AuditEvent, reason: Option<String>) {
+    if event.decision == Decision::Allowed {
+        event.reason = reason;
+    }
+}
+
 fn answered(event: &mut AuditEvent, note: Note) {
-    event.reason = note.reason;
+    because(event, note.reason);
     event.executed = Executed::Yes;
     event.result_summary = note.summary;
     event.upstream_status = Some(note.status);

@@ -192,6 +192,8 @@ impl Road {
     fn headers_of(&self, head: &Head, key: Option<&str>) -> HeaderMap {
         let actor = head.caller.actor();
         let traceparent = &head.asked.trace().parent;
+        let own = head.headers.get(headers::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+        let key = if head.keeps_key { own } else { key };
         headers::outbound(&head.headers, &self.front, head.asked.peer(), actor, traceparent, key)
     }
 

@@ -45,6 +45,8 @@ pub struct Head {
     pub era: Era,
     /// The tasks that it names, once they were opened.
     pub tasks: Named,
+    /// Whether the client's own key header goes on, since its operation is only observed.
+    pub keeps_key: bool,
 }
 
 impl Head {
@@ -53,7 +55,7 @@ impl Head {
         let mut headers = self.headers.clone();
         headers.remove(IDEMPOTENCY_KEY);
         let (asked, caller, tasks) = (self.asked.inside(), self.caller.clone(), Named::default());
-        Self { asked, caller, headers, era: self.era, tasks }
+        Self { asked, caller, headers, era: self.era, tasks, keeps_key: false }
     }
 }
 
@@ -99,7 +101,7 @@ impl Parsed {
             return Err(Refusal::Overloaded);
         }
         let headers = with_host(headers, target);
-        let head = Head { asked, caller, headers, era, tasks: Named::default() };
+        let head = Head { asked, caller, headers, era, tasks: Named::default(), keeps_key: false };
         Ok(Self { head, what: what(message)? })
     }
 
@@ -184,7 +186,7 @@ impl Bounds {
             let headers = with_host(parts.headers, &parts.uri);
             let (caller, era) = (Caller::Verified(verified), Era::Legacy);
             let tasks = Named::default();
-            return Ok(Parsed { head: Head { asked, caller, headers, era, tasks }, what });
+            return Ok(Parsed { head: Head { asked, caller, headers, era, tasks, keeps_key: false }, what });
         }
         check_media(&parts.headers)?;
         let reading = read_body(body, self.request_body);

@@ -116,7 +116,7 @@ pub fn open(
     let note: Vec<&str> = opened.note.iter().map(String::as_str).collect();
     let decide = |word: &str, name: &str| -> Result<Arc<Operation>, Refusal> {
         let kind = if word == METHOD { Kind::Method } else { Kind::Tool };
-        Ok(Arc::clone(policy.decide(actor, kind, name)?))
+        Ok(Arc::clone(policy.admit(actor, kind, name)?))
     };
     let stream = match note.as_slice() {
         [] => None,

@@ -168,6 +168,7 @@ impl Sight {
             headers: HeaderMap::new(),
             era: Era::Legacy,
             tasks: Named::default(),
+            keeps_key: false,
         });
         Allowed::watched(head, Watched { raw: Raw { method, target, headers, body }, would })
     }

@@ -2,8 +2,9 @@
 //!
 //! Promises: a tool that the actor may not call is not listed; a mutation asks for its key in a way that a model
 //! understands; arguments that would name a tenant are not offered; the annotations say of a tool what the policy says
-//! of it; the list is marked as this actor's own. Everything else, the order of tools and members too, output schemas
-//! and the cursor of the next page, is as the upstream wrote it.
+//! of it; the list is marked as this actor's own. A tool that is only observed is listed for everybody, as it came.
+//! Everything else, the order of tools and members too, output schemas and the cursor of the next page, is as the
+//! upstream wrote it.
 //!
 //! Absent on purpose: reading of annotations. What a tool is, the policy says. Input schemas are changed at their top level only,
 //! and left alone where they are no objects: the key can come in other places then.
@@ -63,7 +64,10 @@ fn mirrors(tool: &Json, operation: &Operation) -> Vec<Mirror> {
 
 /// The tool as this actor sees it, if it does.
 fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
-    let operation = policy.decide(actor, Kind::Tool, tool.get("name")?.as_str()?).ok()?;
+    let operation = policy.admit(actor, Kind::Tool, tool.get("name")?.as_str()?).ok()?;
+    if operation.is_observed() {
+        return Some(tool);
+    }
     let members = tool.as_object_mut()?;
     let is_mutation = operation.mutation().is_some();
     if is_mutation && !members.contains("inputSchema") {

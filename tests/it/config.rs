@@ -12,6 +12,7 @@ use oncegate::config::{
     ConfigFlags, KeySource, Layers, SETTINGS, ServeConfig, load_policy, read_cases_dir, read_policy_dir,
 };
 use oncegate::domain::mistake::Mistakes;
+use oncegate::domain::mode::Mode;
 use tempfile::TempDir;
 
 /// A file with everything that has no default; `{}` stands for the folder of its secrets.
@@ -104,6 +105,7 @@ fn what_has_a_default_may_be_left_out() {
     let config = Sources::new().serve();
     assert_eq!(config.listen.to_string(), "0.0.0.0:8080");
     assert_eq!(config.health_listen.to_string(), "0.0.0.0:8081");
+    assert_eq!(config.mode, Mode::Enforce);
     assert_eq!(config.upstream.mcp_path, "/mcp");
     assert_eq!(config.upstream.timeout, Duration::from_mins(5));
     assert!(!config.upstream.forward_authorization);
@@ -197,6 +199,10 @@ fn a_mistake_names_its_line_its_variable_or_its_flag() {
     check(
         &Sources::new().flags(&["--listen", "8080"]),
         "--listen: listen = \"8080\" is not an address; write it like \"0.0.0.0:8080\" or \"[::1]:8080\"",
+    );
+    check(
+        &Sources::new().variable("ONCEGATE_MODE", "watch"),
+        "ONCEGATE_MODE: unknown value \"watch\"; it may be \"enforce\" or \"observe\"",
     );
     check(
         &Sources::new().variable("ONCEGATE_AUTH__AUDIENCE", "[\"a\""),

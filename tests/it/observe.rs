@@ -2,6 +2,7 @@
 //!
 //! Promises: what a client and an app see through it is compared with what they see without it.
 
+mod operations;
 mod records;
 mod rows;
 mod streams;

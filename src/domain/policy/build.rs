@@ -16,6 +16,7 @@ use crate::domain::actor::is_scope;
 use crate::domain::json::folded;
 use crate::domain::ledger::Downstream;
 use crate::domain::mistake::Mistake;
+use crate::domain::mode::{Mode, WOULD};
 use crate::domain::redact::Redactor;
 use crate::domain::units::{Span, duration_text};
 
@@ -27,8 +28,17 @@ const YEAR: Duration = Duration::from_hours(366 * 24);
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 /// What a read may say: who may call it, and what is kept of it.
-const READ_KEYS: [&str; 8] =
-    ["effect", "scopes", "deny_as", "redact", "summary", "reasons", "tenant_arguments", "key_argument"];
+const READ_KEYS: [&str; 9] = [
+    "effect",
+    "mode",
+    "scopes",
+    "deny_as",
+    "redact",
+    "summary",
+    "reasons",
+    "tenant_arguments",
+    "key_argument",
+];
 /// What a tool may say that runs others: who may call it, and where the calls stand.
 const RUNS_KEYS: [&str; 6] = ["runs", "members", "scopes", "deny_as", "tenant_arguments", "key_argument"];
 /// What only a tool may say, since only a tool answers with a tool error, and only tools are listed with annotations.
@@ -43,6 +53,7 @@ pub(super) struct Defaults {
     wait_up_to: Duration,
     tenant_arguments: Vec<String>,
     key_argument: String,
+    pub(super) mode: Mode,
 }
 
 impl Default for Defaults {
@@ -54,6 +65,7 @@ impl Default for Defaults {
             wait_up_to: 10 * SECOND,
             tenant_arguments: vec!["tenant_id".to_owned()],
             key_argument: "idempotency_key".to_owned(),
+            mode: Mode::Enforce,
         }
     }
 }
@@ -79,6 +91,7 @@ pub(super) fn defaults(table: &Table<'_>, raw: RawDefaults, mistakes: &mut Vec<M
             .unwrap_or(house.wait_up_to),
         tenant_arguments,
         key_argument,
+        mode: raw.mode.unwrap_or(house.mode),
     }
 }
 
@@ -110,6 +123,8 @@ pub(super) fn operation(
     Some(Operation {
         name,
         kind,
+        // A tool that runs others has no decision of its own to observe: each call inside is decided by itself.
+        mode: if effect == Effect::Runs { Mode::Enforce } else { raw.mode.unwrap_or(defaults.mode) },
         rule,
         scopes,
         deny_as: raw.deny_as.unwrap_or_default(),
@@ -175,7 +190,7 @@ impl Checks<'_> {
             let with_effect = match effect {
                 Effect::Read => READ_KEYS.contains(&key),
                 Effect::Mutation => !["runs", "members"].contains(&key),
-                Effect::Deny => key == "effect",
+                Effect::Deny => ["effect", "mode"].contains(&key),
                 Effect::Runs => RUNS_KEYS.contains(&key),
             };
             if !with_effect {
@@ -245,7 +260,7 @@ impl Checks<'_> {
             if reason.is_empty() || reason.len() > 64 || !word(reason) {
                 let message = format!("\"{reason}\" is not an audit reason");
                 self.found("reasons", message, "a reason is one word like \"not_found_or_foreign\"");
-            } else if GATE_REASONS.contains(&reason.as_str()) {
+            } else if GATE_REASONS.contains(&reason.as_str()) || reason.starts_with(WOULD) {
                 let message = format!("\"{reason}\" is what the gate writes for its own decisions");
                 self.found("reasons", message, "choose a word that the audit can tell from them");
             }

@@ -17,6 +17,7 @@ use super::raw::{RawDefaults, RawOperation};
 use super::{Warning, is_housekeeping};
 use crate::domain::ledger::Downstream;
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
+use crate::domain::mode::Mode;
 
 const TABLES: [&str; 3] = ["defaults", "tools", "methods"];
 
@@ -124,7 +125,13 @@ impl Findings {
     fn read_defaults(&mut self, source: Source<'_>, value: Spanned<DeValue<'_>>) -> Defaults {
         let table = Table::new(source, &value);
         match RawDefaults::deserialize(ValueDeserializer::from(value)) {
-            Ok(raw) => build::defaults(&table, raw, &mut self.mistakes),
+            Ok(raw) => {
+                if raw.mode == Some(Mode::Observe) {
+                    let what = "what says nothing else in this file is only observed";
+                    self.warnings.push(observed(&table, what));
+                }
+                build::defaults(&table, raw, &mut self.mistakes)
+            }
             Err(error) => {
                 self.mistakes.push(source.of_toml(&error));
                 Defaults::default()
@@ -157,6 +164,9 @@ impl Findings {
                     continue;
                 }
             };
+            if raw.mode == Some(Mode::Observe) {
+                self.warnings.push(observed(&table, &format!("\"{name}\" is only observed")));
+            }
             let before = self.mistakes.len();
             let operation = build::operation(&table, kind, name, &raw, defaults, &mut self.mistakes);
             let Some(operation) = operation.filter(|_| self.mistakes.len() == before) else { continue };
@@ -211,6 +221,11 @@ impl Findings {
             seen.push(named);
         }
     }
+}
+
+fn observed(table: &Table<'_>, what: &str) -> Warning {
+    let help = "it is written down what would be refused; take the line out to refuse it";
+    Warning(table.mistake("mode", format!("{what}: no call of it is refused")).with_help(help))
 }
 
 fn fault_of_name(kind: Kind, name: &str) -> Option<String> {

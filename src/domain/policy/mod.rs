@@ -176,7 +176,7 @@ impl Policy {
         &self.version
     }
 
-    /// Whether this actor may call this operation.
+    /// Whether this actor may call this operation. [`Policy::admit`] says whether that is carried out.
     pub fn decide(&self, actor: &Actor, kind: Kind, name: &str) -> Result<&Arc<Operation>, Denial> {
         let operation = self.named(kind, name).ok_or(Denial::NotInPolicy)?;
         if operation.effect() == Effect::Deny {
@@ -191,9 +191,17 @@ impl Policy {
         })
     }
 
+    /// Whether this actor's call goes on: as it is decided, or whatever is decided where the operation is only observed.
+    pub fn admit(&self, actor: &Actor, kind: Kind, name: &str) -> Result<&Arc<Operation>, Denial> {
+        match self.named(kind, name) {
+            Some(operation) if operation.is_observed() => Ok(operation),
+            Some(_) | None => self.decide(actor, kind, name),
+        }
+    }
+
     /// Whether `tools/list` shows this tool to this actor: only what it may call.
     pub fn may_see(&self, actor: &Actor, tool: &str) -> bool {
-        self.decide(actor, Kind::Tool, tool).is_ok()
+        self.admit(actor, Kind::Tool, tool).is_ok()
     }
 
     /// The operation of this kind and name, whoever asks.

@@ -14,6 +14,7 @@ use super::forward_key::ForwardKey;
 use super::runs::Runs;
 use crate::domain::json::Json;
 use crate::domain::ledger::{Downstream, Terms};
+use crate::domain::mode::Mode;
 use crate::domain::redact::Redactor;
 
 /// What an operation is called through. All kinds share one name space.
@@ -198,6 +199,7 @@ impl Mutation {
 pub struct Operation {
     pub(super) name: String,
     pub(super) kind: Kind,
+    pub(super) mode: Mode,
     pub(super) rule: Rule,
     pub(super) scopes: Vec<String>,
     pub(super) deny_as: DenyAs,
@@ -226,6 +228,11 @@ impl Operation {
     /// What it is called through.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether what is decided about it is only written down: its scopes, its key, its claim.
+    pub fn is_observed(&self) -> bool {
+        self.mode == Mode::Observe
     }
 
     /// What it does to the app.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::operation::{DenyAs, Duplicate, Effect, OnToolError};
+use crate::domain::mode::Mode;
 use crate::domain::units::Span;
 
 /// `in_flight`, apart from its `wait_up_to`.
@@ -54,6 +55,7 @@ pub(super) struct RawDefaults {
     pub(super) wait_up_to: Option<Span>,
     pub(super) tenant_arguments: Option<Vec<String>>,
     pub(super) key_argument: Option<String>,
+    pub(super) mode: Option<Mode>,
 }
 
 /// `[tools.NAME]` or `[methods."NAME"]`.
@@ -63,6 +65,7 @@ pub(super) struct RawOperation {
     pub(super) effect: Option<Effect>,
     pub(super) runs: Option<RawRuns>,
     pub(super) members: Option<RawMembers>,
+    pub(super) mode: Option<Mode>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) deny_as: Option<DenyAs>,
     pub(super) redact: Option<Vec<String>>,

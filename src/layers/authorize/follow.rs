@@ -67,7 +67,7 @@ fn made_by(task: &Task, policy: &Policy, actor: &Actor) -> Result<Arc<Operation>
     // An id that only came along with some message says of nobody that the task is his.
     let name = task.made_by.as_deref().ok_or(Refusal::NoSuchTask)?;
     let kind = if policy.named(Kind::Method, name).is_some() { Kind::Method } else { Kind::Tool };
-    Ok(Arc::clone(policy.decide(actor, kind, name)?))
+    Ok(Arc::clone(policy.admit(actor, kind, name)?))
 }
 
 /// Whether the policy's own rule for a method makes it a mutation, which needs a claim.

@@ -45,7 +45,7 @@ impl Court {
         }
         let id = weighed.request.id.clone().unwrap_or(Json::Null);
         Ok(match self.decide(head, policy, weighed, kind, name)? {
-            AllowedWhat::Mutation(mutation) => Would::Claim(mutation),
+            AllowedWhat::Mutation(mutation) | AllowedWhat::Recorded(mutation) => Would::Claim(mutation),
             AllowedWhat::Read { request, operation } => {
                 Would::Read { id: request.id.unwrap_or(Json::Null), operation: Some(operation) }
             }
@@ -56,6 +56,7 @@ impl Court {
             | AllowedWhat::Listen { .. }
             | AllowedWhat::Leave => Would::Pass,
             AllowedWhat::Watched(watched) => watched.would,
+            AllowedWhat::Unenforced { would, .. } => Would::Refuse(would),
         })
     }
 }

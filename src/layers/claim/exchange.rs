@@ -34,6 +34,7 @@ use crate::layers::authorize::Mutation;
 use crate::layers::forward::Forwarded;
 use crate::layers::line::Line;
 use crate::layers::parse::Head;
+use crate::layers::running::Place;
 use crate::layers::{reply, session};
 use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{Seen, StoreError, Swap, Write, event_id};
@@ -103,13 +104,7 @@ where
             return self.tell(Err(Refusal::Internal));
         };
         let terms = rule.terms(self.clerk.upstream_timeout);
-        let _place = self.clerk.running.claimed(
-            self.head.caller.actor(),
-            session::session_of(&self.head),
-            self.mutation.request.id.as_ref().unwrap_or(&Json::Null),
-            self.ask.attempt_id,
-            &self.line,
-        );
+        let _place = self.place();
         match self.enter(&rule, &terms).await {
             Ok(enter::Entry::Owner(owned)) => {
                 let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
@@ -118,6 +113,17 @@ where
             Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
             Err(refusal) => self.deny(refusal).await,
         }
+    }
+
+    /// Its place among the calls that run here.
+    fn place(&self) -> Place {
+        self.clerk.running.claimed(
+            self.head.caller.actor(),
+            session::session_of(&self.head),
+            self.mutation.request.id.as_ref().unwrap_or(&Json::Null),
+            self.ask.attempt_id,
+            &self.line,
+        )
     }
 
     /// Refuses the call, after its row is committed: here, so that whoever hangs up does not stop that either.

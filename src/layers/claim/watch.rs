@@ -20,6 +20,7 @@ use super::journal::Entry;
 use super::{Claimed, ClaimedWhat, Clerk, read_event};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::Json;
+use crate::domain::mode::WOULD;
 use crate::domain::policy::{Mutation as Rule, OnToolError, Operation};
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
@@ -36,7 +37,7 @@ use crate::wire;
 
 /// The reason of what would have been refused, or answered otherwise, for this one.
 pub(super) fn would(reason: &str) -> String {
-    format!("would_{reason}")
+    format!("{WOULD}{reason}")
 }
 
 impl Clerk {

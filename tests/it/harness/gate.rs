@@ -128,6 +128,12 @@ impl Gate {
         fs::write(&self.config, self.setup.to_toml()).expect("the configuration");
     }
 
+    /// Replaces a text of the policy, for the next start.
+    pub(crate) fn set_policy(&mut self, old: &str, new: &str) {
+        self.setup = self.setup.clone().policy(old, new);
+        fs::write(self.folder.path().join("policies/tests.toml"), &self.setup.policy).expect("the policy");
+    }
+
     /// Where it takes calls.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

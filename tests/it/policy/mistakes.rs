@@ -309,3 +309,30 @@ fn a_forwarded_key_that_does_not_tell_tenants_apart_is_warned_of() {
 fn a_policy_that_names_nothing_is_warned_of() {
     assert_eq!(warnings("").len(), 1);
 }
+
+#[test]
+fn what_is_only_observed_is_warned_of() {
+    let told = warnings("[tools.t]\neffect = \"deny\"\nmode = \"observe\"\n");
+    let help = "it is written down what would be refused; take the line out to refuse it";
+    assert_eq!(
+        told,
+        [format!("p.toml:3:1: \"t\" is only observed: no call of it is refused; {help} (warning)")]
+    );
+    let told =
+        warnings("[defaults]\nmode = \"observe\"\n\n[tools.t]\neffect = \"read\"\nmode = \"enforce\"\n");
+    let what = "what says nothing else in this file is only observed: no call of it is refused";
+    assert_eq!(told, [format!("p.toml:2:1: {what}; {help} (warning)")]);
+    check(
+        "[tools.t]\neffect = \"read\"\nmode = \"watch\"\n",
+        "p.toml:3:8: unknown value \"watch\"; it may be \"enforce\" or \"observe\"",
+    );
+}
+
+#[test]
+fn a_reason_cannot_pass_for_what_would_have_been_refused() {
+    check(
+        "[tools.t]\neffect = \"read\"\nreasons = { gone = \"would_missing_scope\" }\n",
+        "p.toml:3:1: \"would_missing_scope\" is what the gate writes for its own decisions; choose a word that the audit \
+         can tell from them",
+    );
+}

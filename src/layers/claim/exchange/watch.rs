@@ -27,9 +27,21 @@ use crate::layers::claim::Claimed;
 use crate::layers::claim::keep::End;
 use crate::layers::claim::watch::would;
 use crate::layers::forward::Forwarded;
+use crate::store::Seen;
 
 /// How long the ledger may keep an observed call waiting.
 const LEDGER_TIME: Duration = Duration::from_secs(1);
+
+/// What the row says of a call whose claim is not its own.
+#[derive(Clone, Debug)]
+pub(in crate::layers::claim) struct Unclaimed {
+    /// What would have been done.
+    pub(in crate::layers::claim) decision: Decision,
+    /// Why.
+    pub(in crate::layers::claim) reason: String,
+    /// The attempt whose answer would have been given again.
+    pub(in crate::layers::claim) attempt_id: Option<Uuid>,
+}
 
 /// Hears the answer for the client.
 pub(in crate::layers::claim) type Teller = oneshot::Sender<Result<Answer, Refusal>>;
@@ -74,14 +86,70 @@ where
                 let held = self.confirmed(*unsure).await;
                 self.settle(&held, end, &terms, None).await;
             }
-            Ok(Met::Answered(seen)) => match self.stored(&seen) {
-                Ok(_) => {
-                    let attempt = seen.row.as_ref().map(|row| row.attempt_id);
-                    self.note(Decision::Replayed, would("replay"), attempt, came.await).await;
+            Ok(Met::Answered(seen)) => self.note(self.replayed(&seen), came.await).await,
+            Err(refusal) => self.note(Unclaimed::refused(&refusal), came.await).await,
+        }
+    }
+
+    /// As [`Exchange::run`], for an operation that is only observed: where the claim is not its own, or not in time, it
+    /// says so and sends nothing. It says none where the call's row is written here.
+    pub(in crate::layers::claim) async fn run_if_owned(
+        mut self,
+        unclaimed: oneshot::Sender<Option<Unclaimed>>,
+    ) {
+        let Some(rule) = self.mutation.operation.mutation().cloned() else { return };
+        let terms = rule.terms(self.clerk.upstream_timeout);
+        let _place = self.place();
+        let (met, unclaimed) = {
+            let mut meeting = pin!(self.meet(&rule, &terms, Patience::none()));
+            if let Ok(met) = timeout(LEDGER_TIME, &mut meeting).await {
+                (met, Some(unclaimed))
+            } else {
+                disclaim(unclaimed);
+                (meeting.await, None)
+            }
+        };
+        match (met, unclaimed) {
+            (Ok(Met::Owner(owned)), Some(unclaimed)) => {
+                drop(unclaimed);
+                let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
+                self.settle(&held, end, &terms, owned.twin).await;
+            }
+            // It went on without its claim: what came of it, this attempt does not know.
+            (Ok(Met::Owner(owned)), None) => {
+                self.settle(&owned.held, End::unknown(None), &terms, owned.twin).await;
+            }
+            (Ok(Met::Unsure(unsure)), unclaimed) => {
+                if let Some(unclaimed) = unclaimed {
+                    disclaim(unclaimed);
                 }
-                Err(refusal) => self.note_refusal(&refusal, came.await).await,
+                let held = self.confirmed(*unsure).await;
+                self.settle(&held, End::unknown(None), &terms, None).await;
+            }
+            (Ok(Met::Answered(seen)), unclaimed) => self.say(self.replayed(&seen), unclaimed).await,
+            (Err(refusal), unclaimed) => self.say(Unclaimed::refused(&refusal), unclaimed).await,
+        }
+    }
+
+    /// Leaves the row to whoever sends the call; writes it where that is done already, or will not be.
+    async fn say(&self, row: Unclaimed, unclaimed: Option<oneshot::Sender<Option<Unclaimed>>>) {
+        let (row, came) = match unclaimed.map(|unclaimed| unclaimed.send(Some(row.clone()))) {
+            Some(Ok(())) => return,
+            Some(Err(_)) => (row, Some(Forwarded::NotSent)),
+            None => (row, None),
+        };
+        self.note(row, came).await;
+    }
+
+    /// What a call would have been answered whose first answer stands there.
+    fn replayed(&self, seen: &Seen) -> Unclaimed {
+        match self.stored(seen) {
+            Ok(_) => Unclaimed {
+                decision: Decision::Replayed,
+                reason: would("replay"),
+                attempt_id: seen.row.as_ref().map(|row| row.attempt_id),
             },
-            Err(refusal) => self.note_refusal(&refusal, came.await).await,
+            Err(refusal) => Unclaimed::refused(&refusal),
         }
     }
 
@@ -102,17 +170,13 @@ where
         self.keeper().end(came.unwrap_or(Forwarded::Lost { status: None }))
     }
 
-    async fn note_refusal(&self, refusal: &Refusal, came: Option<Forwarded>) {
-        let reason = would(crate::wire::row(refusal).reason);
-        info!(reason, "A call would have been refused.");
-        self.note(Decision::Denied, reason, None, came).await;
-    }
-
     /// Writes down what this call would have met.
-    async fn note(&self, decision: Decision, reason: String, attempt: Option<Uuid>, came: Option<Forwarded>) {
+    async fn note(&self, row: Unclaimed, came: Option<Forwarded>) {
+        let Unclaimed { decision, reason, attempt_id } = row;
+        info!(reason, "A call went on that would not have.");
         let end = self.end(came);
         let event = AuditEvent {
-            facts: Facts { attempt_id: attempt, ..self.ask.facts.clone() },
+            facts: Facts { attempt_id, ..self.ask.facts.clone() },
             decision,
             result_summary: end.summary,
             executed: end.executed,
@@ -121,6 +185,11 @@ where
         };
         self.clerk.journal.entry_now(event).write(&*self.clerk.store).await;
     }
+}
+
+/// Says that the call is not this attempt's, and that its row is. Whoever hung up sends nothing.
+fn disclaim(unclaimed: oneshot::Sender<Option<Unclaimed>>) {
+    let _gone = unclaimed.send(None).is_err();
 }
 
 /// Gives the client its answer. Where its going ends the call, the upstream hears of it too.
