@@ -115,3 +115,36 @@ impl Body for WatchedBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+
+    fn streamed() -> Content {
+        let source = Full::new(Bytes::from_static(b"once")).map_err(|never| match never {}).boxed_unsync();
+        Content::Streamed(Shared::new(source))
+    }
+
+    #[tokio::test]
+    async fn a_streamed_body_that_was_not_begun_is_offered_whole_again() {
+        let (content, begun) = (streamed(), Arc::new(AtomicBool::new(false)));
+        let first = WatchedBody::new(&content, &begun);
+        assert_eq!((first.size_hint().exact(), first.is_end_stream()), (Some(4), false));
+        drop(first);
+        assert!(!begun.load(Ordering::SeqCst), "asking for its size is not reading it");
+        let second = WatchedBody::new(&content, &begun).collect().await.unwrap();
+        assert_eq!(second.to_bytes(), "once");
+        assert!(begun.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn a_streamed_body_that_was_begun_is_never_sent_as_an_empty_one() {
+        let (content, begun) = (streamed(), Arc::new(AtomicBool::new(false)));
+        let mut first = WatchedBody::new(&content, &begun);
+        assert!(first.frame().await.is_some());
+        let second = WatchedBody::new(&content, &begun).collect().await;
+        assert!(second.is_err());
+    }
+}

@@ -167,3 +167,27 @@ async fn inside_a_tool_that_runs_others_it_is_enforced() {
     assert_eq!(execute.send().await.met(), "idempotency_key_required");
     assert!(upstream.received().is_empty());
 }
+
+#[tokio::test]
+async fn a_claim_that_comes_too_late_stays_unknown_and_stops_nothing() {
+    let upstream = Upstream::start().await;
+    let url = postgres::database().await;
+    let setup = Setup::new(Home::Postgres, &upstream.url()).policy(ENFORCED, OBSERVED);
+    let gate = Gate::start_on(setup, Some(url.clone())).await;
+    let (lock, connection) =
+        tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the database");
+    let carried = tokio::spawn(connection);
+    let locked = "begin; lock table oncegate.idempotency_claims in access exclusive mode";
+    lock.batch_execute(locked).await.expect("a lock");
+    assert_eq!(refund(&gate, Era::Modern).key("k1").send().await.met(), "first");
+    lock.batch_execute("rollback").await.expect("the lock is gone");
+    eventually("the claim", async || {
+        let claims = gate.claims().await;
+        claims.iter().any(|claim| claim["status"] == "unknown").then_some(())
+    })
+    .await;
+    let rows = gate.audit(1).await;
+    assert_eq!((rows.len(), told(&rows[0])), (1, ("allowed", "outcome_unknown", "maybe")), "{rows:?}");
+    drop(lock);
+    carried.await.expect("the connection's task").expect("it ends well");
+}

@@ -1,6 +1,9 @@
 //! Calls with a key are recorded by a gate that observes, so that one that enforces knows them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{observing, refund, told};
 use crate::harness::answer::{Answer, Hold, Step};
@@ -11,6 +14,9 @@ use crate::harness::http::Reader;
 use crate::harness::setup::{Home, Setup};
 use crate::harness::upstream::Upstream;
 use crate::harness::{eventually, in_time, on_every_store, postgres};
+
+/// Long before the store itself gives up.
+const SOON: Duration = Duration::from_secs(3);
 
 /// The claim once it is in this state, with the answer that is kept.
 async fn settled(gate: &Gate, key: &str, status: &str) -> Value {
@@ -257,7 +263,9 @@ async fn a_store_that_answers_late_keeps_nobody_waiting_and_is_told() {
     let carried = tokio::spawn(connection);
     let locked = "begin; lock table oncegate.idempotency_claims in access exclusive mode";
     lock.batch_execute(locked).await.expect("a lock");
+    let begun = Instant::now();
     assert_eq!(refund(&gate, Era::Modern).key("k1").send().await.met(), "first");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     lock.batch_execute("rollback").await.expect("the lock is gone");
     settled(&gate, "k1", "completed").await;
     let rows = gate.audit(1).await;

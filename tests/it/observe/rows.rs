@@ -7,7 +7,7 @@ use crate::harness::answer::Answer;
 use crate::harness::client::{Ask, Client, Era};
 use crate::harness::gate::Gate;
 use crate::harness::on_every_store;
-use crate::harness::setup::{Home, Setup};
+use crate::harness::setup::{Home, Setup, claims_with};
 use crate::harness::upstream::Upstream;
 
 /// Sends it; it must reach the app, and leave this row.
@@ -123,4 +123,60 @@ async fn a_read_leaves_the_row_that_it_always_left() {
 async fn the_log_says_loudly_that_nothing_is_refused() {
     let (_upstream, gate) = observing(Home::Sqlite).await;
     assert!(gate.logged().contains("OBSERVE MODE"), "{}", gate.logged());
+}
+
+#[tokio::test]
+async fn what_is_refused_before_a_call_is_looked_at_passes_too() {
+    let upstream = Upstream::start().await;
+    let setup = Setup::new(Home::Sqlite, &upstream.url()).set("mode", "observe");
+    let setup = setup.set("limits.concurrent_calls", 1);
+    let gate = Gate::start(setup).await;
+    let read = || gate.client(Era::Legacy).tool("get_invoice", &json!({ "order_id": "o" }));
+    let host = read().without("Host").header("Host", "evil.example.com");
+    passes(&upstream, &gate, 1, host, ("denied", "would_host_not_allowed")).await;
+    let page = read().header("Origin", "https://evil.example.com");
+    passes(&upstream, &gate, 2, page, ("denied", "would_origin_not_allowed")).await;
+    let hold = upstream.hold("refund_order");
+    let open = refund(&gate, Era::Legacy).key("k1").open().await;
+    upstream.called("refund_order", 1).await;
+    passes(&upstream, &gate, 3, read(), ("denied", "would_overloaded")).await;
+    hold.release();
+    assert_eq!(open.reply().await.met(), "first");
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_had_keep_nobody_waiting() {
+    let upstream = Upstream::start().await;
+    // It takes connections, and never says a word.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("https://{}/keys", silent.local_addr().expect("bound"));
+    let setup = Setup::new(Home::Sqlite, &upstream.url()).set("mode", "observe").set("auth.jwks_url", url);
+    let gate = Gate::start_with_keys_of_its_own(setup).await;
+    let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
+    let token = jsonwebtoken::encode(
+        &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::ES256),
+        &claims_with(&json!({})),
+        &jsonwebtoken::EncodingKey::from_ec_pem(key.as_bytes()).expect("a key"),
+    );
+    let client = Client::new(gate.address(), Era::Legacy).bearing(&token.expect("claims are JSON"));
+    let ask = client.tool("get_invoice", &json!({}));
+    let row = passes(&upstream, &gate, 1, ask, ("denied", "would_keys_unavailable")).await;
+    let waited = row["duration_ms"].as_i64().expect("a duration");
+    assert!(waited < 4000, "{waited} ms, and the fetch gives up after 5 s");
+    assert_eq!(row["tenant_id"], "anonymous");
+}
+
+#[tokio::test]
+async fn an_answer_that_a_client_could_not_take_is_told_of() {
+    let (upstream, gate) = observing(Home::Sqlite).await;
+    let task = json!({ "resultType": "task", "taskId": "t1", "status": "working" });
+    upstream.script("refund_order", [Answer::result(task)]);
+    assert_eq!(
+        refund(&gate, Era::Modern).key("k1").send().await.result()["taskId"],
+        "t1",
+        "as the app calls it"
+    );
+    gate.audit(1).await;
+    let again = refund(&gate, Era::Legacy).key("k1");
+    passes(&upstream, &gate, 2, again, ("denied", "would_answer_not_for_client")).await;
 }

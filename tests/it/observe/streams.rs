@@ -97,6 +97,20 @@ async fn whoever_hangs_up_ends_the_apps_answer_too() {
     assert!(rest.is_empty());
 }
 
+#[tokio::test]
+async fn a_streamed_body_goes_out_on_a_connection_that_stands() {
+    let (upstream, gate) = observing(Home::Sqlite).await;
+    // Nothing in the answer says that the connection will end.
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    upstream.script("", [Answer::raw(vec![Step::Send(answer.into()), Step::Close])]);
+    let ask = gate.client(Era::Legacy).rpc("", &json!({})).line("PUT /upload").body(vec![b'x'; 1 << 16]);
+    for count in 1..=20 {
+        assert_eq!(ask.clone().send().await.status(), 200, "upload {count}");
+        assert_eq!(upstream.received().len(), count);
+        assert_eq!(upstream.received()[count - 1].http.body.len(), 1 << 16);
+    }
+}
+
 const LARGE: usize = 96 << 20;
 
 /// Reads so many bytes and keeps none.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use http_body_util::Full;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,6 +11,7 @@ use super::observing;
 use crate::harness::answer::{Answer, Step};
 use crate::harness::client::{Ask, Client, Era};
 use crate::harness::gate::Gate;
+use crate::harness::h2::H2;
 use crate::harness::http::Message;
 use crate::harness::in_time;
 use crate::harness::setup::{Home, Setup, token};
@@ -253,4 +255,24 @@ async fn what_cannot_be_forwarded_is_said() {
     assert_eq!(call.word(), "upstream_unreachable");
     assert_eq!(bare(gate.address(), "GET /page").body("").send().await.status(), 502);
     assert_eq!(bare(gate.address(), "CONNECT other:443").body("").send().await.status(), 404);
+}
+
+#[tokio::test]
+async fn over_http_2_the_host_and_the_cookies_come_as_one_knows_them() {
+    let (upstream, gate) = observing(Home::Sqlite).await;
+    upstream.script("", [Answer::http(200, "text/plain", "an answer").with_header("Set-Cookie", "c=3")]);
+    let mut client = H2::to(gate.address()).await;
+    let request = http::Request::get("http://app.example.com:8000/page?x=1");
+    let request = request.header("cookie", "a=1").header("cookie", "b=2").header("te", "trailers");
+    let answer = client.send_any(request.body(Full::default()).expect("a request")).await;
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["set-cookie"]),
+        (200, &"c=3".parse().expect("a value"))
+    );
+    let received = upstream.received().pop().expect("it was received").http;
+    assert_eq!(received.start, "GET /page?x=1 HTTP/1.1");
+    assert_eq!(received.header("host"), Some("app.example.com:8000"));
+    assert_eq!(received.header("cookie"), Some("a=1; b=2"));
+    assert_eq!(received.header("te"), None);
+    client.close().await;
 }

@@ -1,8 +1,8 @@
 //! An observed mutation: it goes on whatever the ledger says, and what the ledger said is recorded.
 //!
 //! Promises: a call that would have owned its claim owns it, and settles it by what the upstream really said, whoever
-//! hangs up; any other call leaves the claim as it stands. Nothing here keeps a caller waiting for longer than
-//! [`LEDGER_TIME`]: a ledger that answers later is told later.
+//! hangs up; any other call leaves the claim as it stands. A ledger that is slow keeps nobody waiting for
+//! long, and is told later.
 //!
 //! Absent on purpose: the answer, which goes to the client as it comes, by `carry`, whether or not it is recorded yet;
 //! and the attempt's end. A client may wait for an answer longer than an attempt lasts; what comes after that is not
@@ -29,7 +29,10 @@ use crate::layers::claim::watch::would;
 use crate::layers::forward::Forwarded;
 use crate::store::Seen;
 
-/// How long the ledger may keep an observed call waiting.
+/// How long the ledger may keep a call waiting that passes through.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How long it may keep one waiting whose claim would come too late then: what came of it would stay unknown.
 const LEDGER_TIME: Duration = Duration::from_secs(1);
 
 /// What the row says of a call whose claim is not its own.
@@ -69,7 +72,7 @@ where
         let deadline = Instant::now() + terms.upstream_timeout;
         let met = {
             let mut meeting = pin!(self.meet(&rule, &terms, Patience::none()));
-            let met = timeout(LEDGER_TIME, &mut meeting).await.ok();
+            let met = timeout(GLANCE, &mut meeting).await.ok();
             let is_other = matches!(met, Some(Ok(Met::Answered(_)) | Err(_)));
             let carrying = carry((!is_other).then_some(deadline));
             self.clerk.tasks.spawn(answer(carrying, tell, is_other).instrument(Span::current()));
