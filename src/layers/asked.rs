@@ -1,7 +1,7 @@
 //! What is known of a call so far, for whoever must answer it or write it down.
 //!
-//! Promises: each slot is written once, by the step that learned it, and holds nothing secret: arguments are
-//! redacted before they come here. So even a call that panics is answered with its own id.
+//! Promises: each slot is written once, by the step that learned it, and whatever a row or a log shows of them holds
+//! nothing secret: arguments are redacted before they come here. So even a call that panics is answered with its own id.
 //!
 //! Absent on purpose: anything that a later step decides by. Proofs travel in the requests' types.
 
@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::domain::actor::Actor;
 use crate::domain::audit::Facts;
+use crate::domain::json::Object;
 use crate::domain::policy::Kind;
 use crate::layers::observe::Trace;
 use crate::mcp::message::{self, Era};
@@ -33,6 +34,7 @@ struct Notes {
     may_speak: AtomicBool,
     envelope: OnceLock<Envelope>,
     wanted: OnceLock<(Kind, String)>,
+    wanted_arguments: OnceLock<Object>,
     actor: OnceLock<Actor>,
     facts: OnceLock<Facts>,
     audited: AtomicBool,
@@ -50,6 +52,7 @@ impl Asked {
             may_speak: AtomicBool::new(false),
             envelope: OnceLock::new(),
             wanted: OnceLock::new(),
+            wanted_arguments: OnceLock::new(),
             actor: OnceLock::new(),
             facts: OnceLock::new(),
             audited: AtomicBool::new(false),
@@ -131,6 +134,15 @@ impl Asked {
 
     pub(super) fn learn_envelope(&self, envelope: Envelope) {
         self.0.envelope.get_or_init(|| envelope);
+    }
+
+    /// The arguments of what such a caller asked for: where it runs others, they say which. Never written down.
+    pub(super) fn wanted_arguments(&self) -> Option<&Object> {
+        self.0.wanted_arguments.get()
+    }
+
+    pub(super) fn learn_wanted_arguments(&self, arguments: &Object) {
+        self.0.wanted_arguments.get_or_init(|| arguments.clone());
     }
 
     pub(super) fn learn_wanted(&self, kind: Kind, name: &str) {

@@ -114,6 +114,10 @@ async fn learn_id(asked: &Asked, request: Request<Incoming>) {
             let is_tool_call = request.method == "tools/call";
             if is_tool_call {
                 asked.learn_wanted(Kind::Tool, request.subject().unwrap_or_default());
+                let arguments = request.params().and_then(|params| params.get("arguments")?.as_object());
+                if let Some(arguments) = arguments {
+                    asked.learn_wanted_arguments(arguments);
+                }
             } else {
                 asked.learn_wanted(Kind::Method, &request.method);
             }

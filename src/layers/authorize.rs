@@ -126,6 +126,21 @@ impl Allowed {
         Self { head, what: AllowedWhat::Watched(Box::new(watched)) }
     }
 
+    /// Its rule, where it is a call that has one of its own.
+    pub(super) fn operation(&self) -> Option<&Operation> {
+        match &self.what {
+            AllowedWhat::Mutation(mutation) | AllowedWhat::Recorded(mutation) => Some(&mutation.operation),
+            AllowedWhat::Read { operation, .. }
+            | AllowedWhat::Act { operation, .. }
+            | AllowedWhat::Unenforced { operation, .. } => Some(operation),
+            AllowedWhat::Passage { .. }
+            | AllowedWhat::Listen { .. }
+            | AllowedWhat::Leave
+            | AllowedWhat::Several(_)
+            | AllowedWhat::Watched(_) => None,
+        }
+    }
+
     /// What it carries along, and what it is.
     pub(super) fn into_parts(self) -> (Head, AllowedWhat) {
         (self.head, self.what)

@@ -32,6 +32,7 @@ use super::{Answer, Asked, Step};
 use crate::auth::{Resource, WELL_KNOWN};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::chain::Chain;
+use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
 use crate::store::{Store, event_id};
 use crate::wire::envelope::Body;
@@ -142,7 +143,11 @@ impl Desk {
     fn scopes_wanted(&self, asked: &Asked) -> Vec<String> {
         let policy = self.court.policy.load();
         let named = asked.wanted().and_then(|(kind, name)| policy.named(*kind, name));
-        named.map(|operation| operation.scopes().to_vec()).unwrap_or_default()
+        let inside = named.and_then(|outer| outer.runs()?.inner(asked.wanted_arguments()).ok());
+        let inside = inside.iter().flatten().filter_map(|inner| policy.named(Kind::Tool, &inner.tool));
+        let scopes: BTreeSet<&String> =
+            named.into_iter().chain(inside).flat_map(|rule| rule.scopes()).collect();
+        scopes.into_iter().cloned().collect()
     }
 
     async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {

@@ -172,6 +172,11 @@ async fn one_challenge_asks_for_the_scopes_of_the_whole() {
         assert!(challenge.contains(r#"scope="billing:read billing:refund crm:read""#), "{challenge}");
         let row = gate.audit(1).await.pop().expect("a row");
         assert_eq!((&row["tool"], &row["reason"]), (&json!("execute_tools"), &json!("missing_scope")));
+        let nobody = execute(&Client::new(gate.address(), era), &calls).send().await;
+        let challenge = nobody.http.header("www-authenticate").expect("a challenge");
+        assert!(
+            nobody.status() == 401 && challenge.contains(r#"scope="billing:read billing:refund crm:read""#)
+        );
         let mail = call("send_mail", &json!({ "idempotency_key": "k" }));
         let told = execute(&gate.client_with(era, &json!({ "scope": "crm:read" })), &[mail]).send().await;
         assert_eq!(

@@ -40,8 +40,8 @@ another tool's call.";
 enum End {
     /// A result, and whether it is the first call's, given again.
     Result(Object, bool),
-    /// A JSON-RPC error.
-    Error(Object),
+    /// A JSON-RPC error, and whether it is.
+    Error(Object, bool),
 }
 
 impl<S> Claim<S>
@@ -74,8 +74,18 @@ where
         for (tool, call) in several.calls {
             let asked = call.head.asked.clone();
             let facts = facts(&call.head);
-            let end = match self.call(call).await {
-                Ok(answer) => ended(answer).await,
+            // The calls before it may have taken long.
+            let allowed = match call.operation() {
+                Some(operation) if !came.is_empty() => {
+                    self.clerk.court.still_allows(&call.head.caller, operation)
+                }
+                _ => Ok(()),
+            };
+            let end = match allowed {
+                Ok(()) => match self.call(call).await {
+                    Ok(answer) => ended(answer).await,
+                    Err(refusal) => Err(refusal),
+                },
                 Err(refusal) => Err(refusal),
             };
             let result = match end {
@@ -84,8 +94,11 @@ where
                     if shell::is_unfinished(&result) { shell::failed(UNFINISHED) } else { result }
                 }
                 // Alone it is the whole answer, and so is a refusal.
-                Ok(End::Error(error)) if came.is_empty() => return Ok(whole(head, "error", error)),
-                Ok(End::Error(error)) => shell::failed(&Json::Object(error).to_string()),
+                Ok(End::Error(error, _)) if came.is_empty() => return Ok(whole(head, "error", error)),
+                Ok(End::Error(error, replayed)) => {
+                    all_replayed &= replayed;
+                    shell::failed(&Json::Object(error).to_string())
+                }
                 Err(refusal) => {
                     let row = wire::row(&refusal);
                     if !asked.is_audited() {
@@ -134,7 +147,7 @@ async fn ended(mut answer: Answer) -> Result<End, Refusal> {
                         render::mark(&mut value, &marks);
                         End::Result(value, marks.replayed)
                     }
-                    Kind::Error => End::Error(value),
+                    Kind::Error => End::Error(value, marks.replayed),
                 });
             }
             Answer::Passed(response) => {
@@ -143,7 +156,7 @@ async fn ended(mut answer: Answer) -> Result<End, Refusal> {
                 let Json::Object(mut message) = json else { return Err(Refusal::ReadFailed) };
                 return match (message.remove("result"), message.remove("error")) {
                     (Some(Json::Object(result)), None) => Ok(End::Result(result, false)),
-                    (None, Some(Json::Object(error))) => Ok(End::Error(error)),
+                    (None, Some(Json::Object(error))) => Ok(End::Error(error, false)),
                     _ => Err(Refusal::ReadFailed),
                 };
             }

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{call, client, execute, inner_calls, refund, setup, started, text, told};
+use super::{all_scopes, call, client, execute, inner_calls, refund, setup, started, text, told};
 use crate::harness::answer::{Answer, Hold};
 use crate::harness::client::Era;
 use crate::harness::gate::Gate;
-use crate::harness::on_every_store;
+use crate::harness::setup::Home;
 use crate::harness::upstream::Upstream;
+use crate::harness::{eventually, on_every_store};
 
 #[tokio::test]
 async fn mutations_inside_run_once_each_and_are_replayed_each() {
@@ -128,6 +129,29 @@ async fn an_outcome_that_nobody_knows_stays_unknown_in_the_whole() {
         assert_eq!((status("k1").await, status("k2").await), (json!("completed"), json!("unknown")));
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_token_that_runs_out_on_the_way_lets_nothing_more_be_run() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(setup(Home::Sqlite, &upstream).set("auth.leeway", "0s")).await;
+    let hold = Hold::new();
+    upstream.script("k1", [single("refund_order", &json!({ "content": [] }), true).behind(&hold)]);
+    let until = jiff::Timestamp::now().as_second() + 3;
+    let mut claims = all_scopes();
+    claims["exp"] = json!(until);
+    let calls = [refund("k1", "a"), refund("k2", "b")];
+    let open = execute(&gate.client_with(Era::Modern, &claims), &calls).open().await;
+    upstream.called("execute_tools", 1).await;
+    eventually("the token to run out", async || (jiff::Timestamp::now().as_second() > until).then_some(()))
+        .await;
+    hold.release();
+    let told = told(&open.reply().await);
+    assert_eq!(told["results"][1]["_meta"]["oncegate/refusal"]["code"], "invalid_token", "{told}");
+    assert_eq!(inner_calls(&upstream).len(), 1);
+    let rows = gate.audit(2).await;
+    let row = (&rows[1]["tool"], &rows[1]["decision"], &rows[1]["reason"]);
+    assert_eq!(row, (&json!("refund_order"), &json!("denied"), &json!("invalid_token")));
 }
 
 #[tokio::test]
