@@ -45,7 +45,7 @@ use crate::layers::running::Running;
 use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
-use crate::server::{self, Silence};
+use crate::server;
 use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
 use crate::tls;
@@ -130,30 +130,25 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (address, health_address) = (config.listen, config.health_listen);
     let mode = config.mode;
     let grace = config.upstream.timeout + SETTLE_TIME;
-    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter))?;
+    let (stop, readiness) = (CancellationToken::new(), Readiness::default());
+    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter), stop.clone())?;
     let tasks = parts.clerk.tasks.clone();
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
 
-    let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let (health_listener, listener) =
         (listen("health_listen", health_address).await?, listen("listen", address).await?);
     let health = health(readiness.clone(), meter);
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
-    let health = tokio::spawn(server::serve(
-        health_listener,
-        health,
-        Silence::Waits,
-        CancellationToken::new(),
-        Duration::ZERO,
-    ));
+    let health =
+        tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
     let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), address));
     let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
-        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), Silence::Waits, stop.clone(), grace)),
+        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), stop.clone(), grace)),
         Mode::Observe => {
             warn!(
                 "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
             );
-            Box::pin(server::serve(listener, watching(parts), Silence::Gone, stop.clone(), grace))
+            Box::pin(server::serve(listener, watching(parts), stop.clone(), grace))
         }
     };
 
@@ -198,6 +193,7 @@ fn parts(
     store: Arc<dyn Store>,
     journal: Journal,
     meter: Arc<Meter>,
+    stopping: CancellationToken,
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
@@ -234,6 +230,7 @@ fn parts(
             authorization_servers,
             court: Arc::clone(&court),
             journal,
+            stopping,
         }),
         sites: Arc::new(sites.map_err(AppFault::PublicHost)?),
         verifier,

@@ -34,30 +34,17 @@ const MAX_HEADERS: usize = 128;
 /// How long accepting pauses when the system has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What it means that a client of HTTP/1.1 closed its sending side after its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
-    /// It waits for the answer.
-    Waits,
-    /// It has gone, as most servers take it: the app behind hears of it at once.
-    Gone,
-}
-
-/// Serves `service` on `listener` until `stop`, then waits up to `grace` for running requests.
-pub async fn serve<S, B>(
-    listener: TcpListener,
-    service: S,
-    silence: Silence,
-    stop: CancellationToken,
-    grace: Duration,
-) where
+/// Serves `service` on `listener` until `stop`, then waits up to `grace` for running requests. Streams on which a client
+/// only listens must end by themselves at `stop`.
+pub async fn serve<S, B>(listener: TcpListener, service: S, stop: CancellationToken, grace: Duration)
+where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let connections = GracefulShutdown::new();
-    let builder = builder(silence);
+    let builder = builder();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -88,14 +75,15 @@ pub async fn serve<S, B>(
     }
 }
 
-fn builder(silence: Silence) -> Builder<TokioExecutor> {
+fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_headers(MAX_HEADERS)
-        .half_close(silence == Silence::Waits);
+        // Whoever closes its sending side has gone, as most servers take it: a read ends upstream at once, a mutation goes on.
+        .half_close(false);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(64 * 1024);
     builder
 }

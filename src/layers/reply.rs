@@ -22,6 +22,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request, Response};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 use tracing::{error, warn};
 
@@ -64,6 +65,8 @@ pub struct Desk {
     pub court: Arc<Court>,
     /// Where a row waits that could not be written at once.
     pub journal: Journal,
+    /// Cancelled when the gate stops: whoever only listens is sent away, and comes back to another.
+    pub stopping: CancellationToken,
 }
 
 impl<S> Reply<S> {
@@ -152,7 +155,7 @@ impl Desk {
 
     async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {
         match answered {
-            Ok(Answer::Passed(response)) => response,
+            Ok(Answer::Passed(response)) => self.passed(response, &asked),
             Ok(Answer::Claimed { kept, marks }) => render::answer(&kept, &marks, asked.envelope()),
             Ok(Answer::Spoken(spoken)) => {
                 render::stream(spoken.headers, stream::of(self, asked, spoken.words))
@@ -162,6 +165,15 @@ impl Desk {
                 render::refusal(&self.refuse(&refusal, &asked).await, asked.envelope(), &self.resource)
             }
         }
+    }
+
+    /// What passes as it is; a stream on which a client only listens ends when the gate stops.
+    fn passed(&self, response: Response<Body>, asked: &Asked) -> Response<Body> {
+        if !stream::is_stream(&response) || stream::is_call(asked) {
+            return response;
+        }
+        let (parts, body) = response.into_parts();
+        Response::from_parts(parts, stream::until(self.stopping.clone(), body))
     }
 
     /// Writes a refusal down, and says how it looks.

@@ -275,3 +275,18 @@ async fn a_cancellation_reaches_the_app_for_reads_only() {
     assert_eq!(cancelled(&upstream).len(), 1);
     assert_eq!(gate.claim("k1").await["status"], "completed");
 }
+
+#[tokio::test]
+async fn whoever_only_listens_does_not_keep_a_stopping_gate() {
+    for mode in ["enforce", "observe"] {
+        let upstream = Upstream::start().await;
+        let setup =
+            Setup::new(Home::Sqlite, &upstream.url()).set("upstream.timeout", "60s").set("mode", mode);
+        let mut gate = Gate::start(setup).await;
+        upstream.script("GET", [Answer::events().event("id: g1\n", &progress(1)).then(Step::Hang)]);
+        let mut stream = listen(&gate.client(Era::Legacy), None).open().await.stream();
+        stream.until("\"progress\":1").await;
+        assert_eq!(gate.stop().await, Some(0), "{mode}");
+        stream.end().await;
+    }
+}

@@ -19,6 +19,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::{Answering, Desk};
 use crate::domain::json::{Json, MAX_DEPTH};
@@ -60,6 +61,8 @@ struct Stream {
     awaited: Awaited,
     /// Whether a comment is due at once.
     opens: bool,
+    /// Whether its client only listens.
+    listens: bool,
     /// What the event that was taken last holds, until the next one is wanted.
     held: Option<OwnedSemaphorePermit>,
 }
@@ -67,16 +70,34 @@ struct Stream {
 /// The body of a stream that was opened before its call has ended.
 pub(super) fn body(desk: Arc<Desk>, asked: Asked, answering: Answering) -> Body {
     let awaited = Awaited::Answer(Box::pin(answered(Arc::clone(&desk), asked.clone(), answering)));
-    boxed(Stream { desk, asked, awaited, opens: true, held: None })
+    boxed(Stream { desk, asked, awaited, opens: true, listens: false, held: None })
 }
 
 /// The body of a stream of these words.
 pub(super) fn of(desk: Arc<Desk>, asked: Asked, words: Words) -> Body {
+    let listens = !is_call(&asked);
     // Whoever only listens may do so for hours.
-    if !asked.envelope().is_some_and(|envelope| envelope.is_tool_call) {
+    if listens {
         asked.leave_room();
     }
-    boxed(Stream { desk, asked, awaited: Awaited::Words(words), opens: false, held: None })
+    boxed(Stream { desk, asked, awaited: Awaited::Words(words), opens: false, listens, held: None })
+}
+
+/// Whether the stream answers a call, which runs to its end.
+pub(super) fn is_call(asked: &Asked) -> bool {
+    asked.envelope().is_some_and(|envelope| envelope.is_tool_call)
+}
+
+/// The same body, ended early when this is cancelled.
+pub(super) fn until(stopping: CancellationToken, body: Body) -> Body {
+    let frames = unfold((stopping, body), async |(stopping, mut body)| {
+        let frame = tokio::select! {
+            frame = body.frame() => frame?,
+            () = stopping.cancelled() => return None,
+        };
+        Some((frame, (stopping, body)))
+    });
+    StreamBody::new(Box::pin(frames)).boxed_unsync()
 }
 
 fn boxed(stream: Stream) -> Body {
@@ -94,9 +115,11 @@ impl Stream {
         if std::mem::take(&mut self.opens) {
             return Some(Bytes::from_static(KEEP_ALIVE));
         }
+        let (stopping, listens) = (self.desk.stopping.clone(), self.listens);
         tokio::select! {
             biased;
             bytes = self.piece() => bytes,
+            () = stopping.cancelled(), if listens => None,
             () = sleep(KEEP_ALIVE_EVERY) => Some(Bytes::from_static(KEEP_ALIVE)),
         }
     }
@@ -165,7 +188,7 @@ async fn refused(desk: &Desk, asked: &Asked, refusal: &Refusal) -> Json {
     render::refusal_message(&desk.refuse(refusal, asked).await, asked.envelope())
 }
 
-fn is_stream(response: &Response<Body>) -> bool {
+pub(super) fn is_stream(response: &Response<Body>) -> bool {
     response
         .headers()
         .get(CONTENT_TYPE)

@@ -26,6 +26,8 @@ pub(crate) struct Gate {
     setup: Setup,
     address: SocketAddr,
     health: SocketAddr,
+    /// Other tests leave these ports alone, while the gate is down too.
+    _ports: [File; 2],
     process: Option<Child>,
 }
 
@@ -78,12 +80,12 @@ impl Gate {
     }
 
     fn in_folder(folder: Arc<TempDir>, name: &str, setup: Setup) -> Self {
-        let [address, health] = [free_port(), free_port()];
+        let ((address, lock), (health, health_lock)) = (free_port(), free_port());
         let setup = setup.set("listen", address.to_string()).set("health_listen", health.to_string());
         let config = folder.path().join(format!("{name}.toml"));
         fs::write(&config, setup.to_toml()).expect("the configuration");
         let log = folder.path().join(format!("{name}.log"));
-        Self { folder, config, log, setup, address, health, process: None }
+        Self { folder, config, log, setup, address, health, _ports: [lock, health_lock], process: None }
     }
 
     /// Starts it where it is down, and waits until it is ready.
@@ -251,15 +253,18 @@ fn text(path: &Path) -> String {
     path.to_str().expect("temporary folders have plain names").to_owned()
 }
 
-/// A port that nobody has: below those that the kernel hands out by itself, so that no outgoing connection takes it
-/// between here and the gate's start.
-fn free_port() -> SocketAddr {
+/// A port that nobody has and no other test takes while this one keeps the lock: below those that the kernel hands out
+/// by itself, so that no outgoing connection takes it either.
+fn free_port() -> (SocketAddr, File) {
+    let folder = std::env::temp_dir().join("oncegate-test-ports");
+    fs::create_dir_all(&folder).expect("a folder for the locks of ports");
     loop {
         let random = uuid::Uuid::new_v4().as_u128() % 20_000;
         let port = 10_000 + u16::try_from(random).expect("below 20000");
+        let lock = File::create(folder.join(port.to_string())).expect("the lock of a port");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        if TcpListener::bind(address).is_ok() {
-            return address;
+        if lock.try_lock().is_ok() && TcpListener::bind(address).is_ok() {
+            return (address, lock);
         }
     }
 }
