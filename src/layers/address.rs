@@ -1,7 +1,7 @@
 //! The step that asks whether a request is for this gate, and from a page that may call it.
 //!
 //! Promises: [`Addressed`] exists only for a request whose host is this gate's and whose origin, if it has one, is
-//! allowed. A request that is refused here is refused before its token is looked at and before its body is read, so
+//! allowed. A request that is refused here is refused before its token is looked at, and whatever its body says, so
 //! that a web page that reached the gate by a trick with names learns nothing and moves nothing.
 //!
 //! Absent on purpose: the metadata documents (RFC 9728), which [`super::reply`] serves outside of this step. They are
@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use tower::Service;
 use tracing::warn;
 
+use super::body::forget;
 use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::domain::refusal::Refusal;
@@ -69,8 +70,13 @@ where
         let sites = Arc::clone(&self.sites);
         Box::pin(async move {
             let (asked, request) = observed.into_parts();
-            check(&sites, request.uri(), request.headers())?;
-            inner.call(Addressed { asked, request }).await
+            match check(&sites, request.uri(), request.headers()) {
+                Ok(()) => inner.call(Addressed { asked, request }).await,
+                Err(refusal) => {
+                    forget(request.into_body()).await;
+                    Err(refusal)
+                }
+            }
         })
     }
 }

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, Entry, HOST};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper::body::Incoming;
 use tower::Service;
 
 use super::authenticate::Authenticated;
-use super::body::{BodyFault, read_body};
+use super::body::{BodyFault, forget, read_body};
 use super::caller::Caller;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
@@ -164,6 +165,19 @@ impl Bounds {
         target.path() == self.mcp_path && target.query().is_none()
     }
 
+    /// What a head asks of a session; nothing where a message follows.
+    fn wants(&self, parts: &Parts) -> Result<Option<What>, Refusal> {
+        if !self.is_endpoint(&parts.uri) {
+            return Err(Refusal::NoSuchEndpoint);
+        }
+        match parts.method {
+            Method::POST => check_media(&parts.headers).map(|()| None),
+            Method::GET => Ok(Some(What::Listen)),
+            Method::DELETE => Ok(Some(What::Leave)),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+        }
+    }
+
     async fn parse(
         &self,
         asked: Asked,
@@ -171,14 +185,12 @@ impl Bounds {
         request: Request<Incoming>,
     ) -> Result<Parsed, Refusal> {
         let (parts, body) = request.into_parts();
-        if !self.is_endpoint(&parts.uri) {
-            return Err(Refusal::NoSuchEndpoint);
-        }
-        let sessions = match parts.method {
-            Method::POST => None,
-            Method::GET => Some(What::Listen),
-            Method::DELETE => Some(What::Leave),
-            _ => return Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+        let sessions = match self.wants(&parts) {
+            Ok(sessions) => sessions,
+            Err(refusal) => {
+                forget(body).await;
+                return Err(refusal);
+            }
         };
         if let Some(what) = sessions {
             // Whoever only listens may do so for hours, and takes no call's place.
@@ -188,7 +200,6 @@ impl Bounds {
             let tasks = Named::default();
             return Ok(Parsed { head: Head { asked, caller, headers, era, tasks, keeps_key: false }, what });
         }
-        check_media(&parts.headers)?;
         let reading = read_body(body, self.request_body);
         let bytes = match tokio::time::timeout(BODY_TIME, reading).await {
             Ok(Ok(bytes)) => bytes,
