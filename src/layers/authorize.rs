@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: annotations and names as grounds for anything. What the policy does not name is denied.
 
+mod facts;
 mod follow;
 mod inner;
 mod observed;
@@ -18,6 +19,7 @@ use std::task::{Context, Poll};
 use arc_swap::ArcSwap;
 use tower::Service;
 
+pub(super) use self::facts::short;
 use self::follow::{ask_about, is_mutation, unopened};
 pub use self::inner::Several;
 use self::observed::Kept;
@@ -29,18 +31,15 @@ use super::session::bind_session;
 use super::watched::Watched;
 use super::{Answer, Step};
 use crate::auth::Verifier;
-use crate::domain::audit::Facts;
 use crate::domain::call::META_KEY;
 use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
-use crate::domain::json::{Json, Object};
+use crate::domain::json::Object;
 use crate::domain::key::Key;
 use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
-use crate::domain::redact::{Redactor, mask_text};
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
 use crate::mcp::given::Given;
-use crate::mcp::headers::VERSION;
 use crate::mcp::message::{Message, Request};
 use crate::mcp::mirrors::Mirrors;
 use crate::mcp::tasks::follows_up;
@@ -328,45 +327,6 @@ impl Court {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is one thing that the audit row tells")]
-    fn facts(
-        &self,
-        head: &Head,
-        policy: &Policy,
-        name: &str,
-        request: &Request,
-        taken: &Result<Option<Key>, Refusal>,
-        prints: &Fingerprints,
-        arguments: Option<Result<Json, String>>,
-        rule: Option<&Operation>,
-    ) -> Facts {
-        let actor = head.caller.actor();
-        let no_paths = Redactor::default();
-        let redactor = rule.map_or(&no_paths, Operation::redactor);
-        let key = taken.as_ref().ok().and_then(Option::as_ref);
-        let in_header = head.headers.get(VERSION).and_then(|value| value.to_str().ok());
-        let version = request.version().or(in_header);
-        let version = version.map_or_else(|| "mcp".to_owned(), |version| format!("mcp/{version}"));
-        Facts {
-            tenant_id: actor.tenant().to_owned(),
-            service: self.service.clone(),
-            user_id: actor.user().to_owned(),
-            session_id: actor.session().map(str::to_owned),
-            tool: short(name),
-            args_hash: Some(prints.signed.clone()),
-            args: arguments.map(|arguments| match arguments {
-                Ok(arguments) => redactor.audit_arguments(&arguments),
-                Err(instead) => instead,
-            }),
-            idempotency_key: key.map(|key| key.as_str().to_owned()),
-            attempt_id: None,
-            policy_version: Some(policy.version().to_owned()),
-            trace_id: Some(head.asked.trace().id.clone()),
-            protocol: Some(short(&version)),
-            client: request.client().map(|client| short(&client)),
-        }
-    }
-
     /// Whether a call that had to wait is still allowed: the policy may have changed, the token may have run out.
     pub(super) fn still_allows(&self, caller: &Caller, operation: &Operation) -> Result<(), Refusal> {
         if !caller.verified().is_some_and(|verified| self.verifier.still_holds(verified)) {
@@ -384,9 +344,4 @@ fn place_of_key(operation: &Operation) -> String {
         Kind::Tool => format!("the argument {}", operation.key_argument()),
         Kind::Method => format!("params._meta[\"{META_KEY}\"]"),
     }
-}
-
-/// Names come from clients: what is written down of them is bounded, and free of what looks like a secret.
-pub(super) fn short(text: &str) -> String {
-    mask_text(text).chars().take(128).collect()
 }
