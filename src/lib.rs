@@ -9,6 +9,9 @@
 //! committed ([`layers::claim`]), and the call goes out
 //! ([`layers::forward`]). What came back is judged, stored with its audit row, and only then told.
 //!
+//! A gate that observes has a stack of its own: one step ([`layers::watch`]) decides what all of these would have
+//! decided, and every request goes on as it came. Nothing below is promised of it but that its records are true.
+//!
 //! # What holds whatever happens
 //!
 //! To see that a refund cannot run twice, read three files: `domain/ledger/admit.rs` (who may run),
