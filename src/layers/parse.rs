@@ -229,6 +229,10 @@ fn address(asked: &Asked, message: &Message, headers: &HeaderMap) -> Result<Era,
 
 fn what(message: Message) -> Result<What, Refusal> {
     match message {
+        // A lenient backend would take it for the notification.
+        Message::Request(request) if request.method.starts_with("notifications/") => {
+            Err(Refusal::NotOneMessage { detail: "a notification has no \"id\"".to_owned() })
+        }
         Message::Request(request) if is_housekeeping(&request.method) => {
             Ok(What::Passage(Message::Request(request)))
         }

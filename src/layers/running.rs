@@ -27,6 +27,7 @@ struct Name {
 struct Book {
     /// How many calls without a claim bear this name.
     unclaimed: HashMap<Name, usize>,
+    /// How many with one bear it, by names that no lenient backend tells apart.
     claimed: HashMap<Name, usize>,
     lines: HashMap<Uuid, Arc<Line>>,
 }
@@ -60,7 +61,7 @@ impl Running {
         attempt: Uuid,
         line: &Arc<Line>,
     ) -> Place {
-        let name = name(actor, session, id);
+        let name = loose(name(actor, session, id));
         let mut book = self.book();
         *book.claimed.entry(name.clone()).or_default() += 1;
         book.lines.insert(attempt, Arc::clone(line));
@@ -71,7 +72,7 @@ impl Running {
     pub fn may_cancel(&self, actor: &Actor, session: Option<&str>, id: &Json) -> bool {
         let name = name(actor, session, id);
         let book = self.book();
-        book.unclaimed.contains_key(&name) && !book.claimed.contains_key(&name)
+        book.unclaimed.contains_key(&name) && !book.claimed.contains_key(&loose(name))
     }
 
     /// The line of a claimed call that is still running.
@@ -111,4 +112,12 @@ fn name(actor: &Actor, session: Option<&str>, id: &Json) -> Name {
         session: session.map(str::to_owned),
         id: String::from_utf8_lossy(&id.to_bytes()).into_owned(),
     }
+}
+
+/// The name of an id as the most lenient backend keeps it: some know no difference between `1` and `"1"`, others read
+/// numbers as floats.
+fn loose(name: Name) -> Name {
+    let bare = name.id.trim_matches('"');
+    let id = bare.trim().parse::<f64>().map_or_else(|_| bare.to_owned(), |number| (number + 0.0).to_string());
+    Name { id, ..name }
 }

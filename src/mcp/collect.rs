@@ -59,7 +59,7 @@ pub struct Collected {
 pub async fn collect(media: Media, body: Incoming, id: &Json) -> Option<Collected> {
     let bytes = whole(body).await?;
     let json = (media == Media::Json).then(|| Json::parse(&bytes, MAX_DEPTH).ok()).flatten();
-    Some(Collected { reply: json.and_then(|json| reply_to(json, id)), bytes })
+    Some(Collected { reply: json.and_then(|json| reply_to(json, id, true)), bytes })
 }
 
 async fn whole(mut body: Incoming) -> Option<Bytes> {

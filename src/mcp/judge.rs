@@ -11,7 +11,7 @@
 //! | -32602 or -32603, whatever the status: SDKs raise them from inside a tool | answered |
 //! | any other `error` with 401, 403, 404, 405, 406, 413, 415 | not run |
 //! | any other `error` | answered |
-//! | 401, 403, 404, 405, 406, 413, 415, 429 without a JSON-RPC body | not run |
+//! | 401, 403, 404, 405, 406, 413, 415, 429 without a JSON-RPC body, and no message before | not run |
 //! | anything else | unknown |
 
 use crate::domain::json::{Json, Object};
@@ -60,8 +60,9 @@ pub enum Verdict {
 }
 
 /// The response in `json`, if it answers the call with this id. An error may carry `null` where the server could
-/// not read the id; then only its being a refusal before execution counts.
-pub fn reply_to(json: Json, id: &Json) -> Option<Reply> {
+/// not read the id; then only its being a refusal before execution counts, and only where it is the `first` thing that
+/// is said to the call's own request: later, or on a stream that was asked for again, it speaks of something else.
+pub fn reply_to(json: Json, id: &Json, first: bool) -> Option<Reply> {
     let Json::Object(mut message) = json else {
         return None;
     };
@@ -73,7 +74,7 @@ pub fn reply_to(json: Json, id: &Json) -> Option<Reply> {
     match (message.remove("result"), message.remove("error")) {
         (Some(Json::Object(result)), None) if own => Some(Reply::Result(result)),
         (None, Some(Json::Object(error))) if own => Some(Reply::Error(error)),
-        (None, Some(Json::Object(error))) if unread && is_before_execution(&error) => {
+        (None, Some(Json::Object(error))) if first && unread && is_before_execution(&error) => {
             Some(Reply::Error(error))
         }
         _ => None,
@@ -104,7 +105,9 @@ pub fn judge(status: u16, reply: Option<Reply>, begun: bool, release_tool_errors
             }
             Verdict::Answered { reply: Reply::Error(error), doubtful_in_rerun: is_of_the_retry(status) }
         }
-        None if TURNED_AWAY.contains(&status) || status == 429 => Verdict::NotRun { detail: None },
+        None if !begun && (TURNED_AWAY.contains(&status) || status == 429) => {
+            Verdict::NotRun { detail: None }
+        }
         None => Verdict::Unknown,
     }
 }

@@ -25,7 +25,7 @@ pub const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities"
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The members of `params` by which is decided what a call is.
-const PARAMS: [&str; 9] = [
+const PARAMS: [&str; 10] = [
     "name",
     "arguments",
     "uri",
@@ -35,6 +35,7 @@ const PARAMS: [&str; 9] = [
     "inputResponses",
     "requestState",
     "idempotencyKey",
+    "requestId",
 ];
 
 /// Which rules a message follows.

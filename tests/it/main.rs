@@ -10,6 +10,7 @@ mod cli;
 mod clients;
 mod config;
 mod counts;
+mod doubtful;
 mod fingerprint;
 mod gate;
 mod harness;

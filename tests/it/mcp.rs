@@ -254,7 +254,8 @@ fn tenant_arguments_are_dropped() {
 /// Holds what a body of this status proves of the call with id 7.
 #[track_caller]
 fn check_verdict(status: u16, body: &str, expected: &str) {
-    let reply = Json::parse(body.as_bytes(), MAX_DEPTH).ok().and_then(|json| reply_to(json, &json_id()));
+    let reply =
+        Json::parse(body.as_bytes(), MAX_DEPTH).ok().and_then(|json| reply_to(json, &json_id(), true));
     let verdict = match judge(status, reply, false, false) {
         Verdict::Answered { doubtful_in_rerun: false, .. } => "answered",
         Verdict::Answered { doubtful_in_rerun: true, .. } => "answered, doubtful in a re-run",
@@ -314,7 +315,7 @@ fn what_an_answer_proves() {
 
 #[test]
 fn an_error_after_progress_does_not_prove_that_nothing_ran() {
-    let reply = |code| reply_to(json(&error(code)), &json_id());
+    let reply = |code| reply_to(json(&error(code)), &json_id(), true);
     for code in [-32601, -32600] {
         assert!(matches!(judge(200, reply(code), true, false), Verdict::Answered { .. }));
         assert!(matches!(judge(200, reply(code), false, false), Verdict::NotRun { .. }));

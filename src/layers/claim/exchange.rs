@@ -47,7 +47,7 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a caller is told to wait, at most, before it asks again what came of a call that somebody else has in hand.
-const COME_BACK: Duration = Duration::from_secs(2);
+pub(super) const COME_BACK: Duration = Duration::from_secs(2);
 
 /// One mutation, with its caller on the line.
 pub(super) struct Exchange<S> {

@@ -8,11 +8,13 @@
 
 use std::sync::Arc;
 
-use futures_util::stream::unfold;
+use futures_util::stream::{once, unfold};
+use http::HeaderMap;
 use tokio::sync::oneshot;
 use tower::Service;
 use tracing::{Instrument as _, Span, info, warn};
 
+use super::exchange::COME_BACK;
 use super::resumed::{Settlement, settle};
 use super::{Claimed, ClaimedWhat, Clerk};
 use crate::domain::policy::{Kind, Policy};
@@ -88,8 +90,17 @@ impl Clerk {
                 return Ok(listener.stream());
             }
         }
+        let about_claimed = resumed.as_ref().and_then(|place| place.stream.as_ref());
+        let about_claimed = about_claimed.is_some_and(|stream| matches!(stream.about, About::Claimed { .. }));
         let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Listen { resumed, policy } };
-        match inner.call(claimed).await? {
+        let forwarded = inner.call(claimed).await;
+        if let (true, Err(refusal)) = (about_claimed, &forwarded)
+            && !matches!(refusal, Refusal::UpstreamUnauthorized { .. } | Refusal::UpstreamForbidden { .. })
+        {
+            // Whatever became of asking again, it says nothing of the call itself.
+            return Ok(unheard());
+        }
+        match forwarded? {
             Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
             Forwarded::Spoken { spoken, .. } => Ok(Answer::Spoken(spoken)),
             Forwarded::Resumed(resumption) => {
@@ -100,6 +111,13 @@ impl Clerk {
             Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::Internal),
         }
     }
+}
+
+/// The end of a stream that could not be asked for again: its call may have run, and the ledger knows more.
+fn unheard() -> Answer {
+    let refusal = Refusal::OutcomeUnknown { first_seen: None, retry_after: Some(COME_BACK) };
+    let words: Words = Box::pin(once(std::future::ready(Word::End(Box::new(Err(refusal))))));
+    Answer::Spoken(Spoken { headers: HeaderMap::new(), words })
 }
 
 /// The stream of a claimed call that no task of this process runs.
@@ -122,7 +140,7 @@ impl Flow {
     async fn next(&mut self) -> Word {
         let Resumption { status, events, passing, .. } = &mut *self.resumption;
         while let Ok(Some(event)) = events.next().await {
-            match passing.met(&event) {
+            match passing.met(&event, false) {
                 Met::Other(message) => {
                     if let Some(bytes) = passing.event(event, message) {
                         return Word::Event(bytes, None);

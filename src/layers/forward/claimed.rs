@@ -113,7 +113,7 @@ impl Road {
         };
         let passing = self.passing(head, Some(Stream { id, about }));
         let mut told = Told { reply: None, begun: false, cut: false };
-        let (mut last_id, mut pause) = (None, PAUSE);
+        let (mut last_id, mut pause, mut first) = (None, PAUSE, true);
         loop {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
@@ -127,6 +127,7 @@ impl Road {
                         return Told { cut: ended.is_err(), ..told };
                     };
                     events = resumed;
+                    first = false;
                     continue;
                 }
             };
@@ -136,13 +137,14 @@ impl Road {
             if let Some(retry) = event.retry {
                 pause = Duration::from_millis(retry).clamp(PAUSES.0, PAUSES.1);
             }
-            match passing.met(&event) {
+            match passing.met(&event, first) {
                 Met::Reply(reply) => return Told { reply: Some(*reply), ..told },
                 Met::Stray => {
                     warn!("The upstream answered what was not asked on this stream; it is dropped.");
                 }
                 Met::Other(message) => {
                     told.begun |= event.data.as_ref().is_some_and(|data| !data.is_empty());
+                    first &= !told.begun;
                     let id = event.id.clone();
                     if let Some(bytes) = passing.event(event, message) {
                         owned.line.pass(bytes, id).await;

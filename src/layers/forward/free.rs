@@ -34,6 +34,9 @@ use crate::upstream::headers;
 use crate::wire::envelope::{AnyError, Body, full};
 use crate::wire::render::{respond, rpc};
 
+/// The method by which a client listens: its answer is the stream's end.
+const LISTEN: &str = "subscriptions/listen";
+
 impl Road {
     /// A read that the policy names.
     pub(super) async fn read(
@@ -56,9 +59,13 @@ impl Road {
             let (response, note) = Self::told(parts.status, passed, collected, &passing, &last)?;
             return Ok(Forwarded::Passed { response, note: Note { status: parts.status.as_u16(), ..note } });
         }
-        // A method may be one by which a client listens for hours; a tool answers.
-        let until = (operation.kind() == Kind::Tool).then_some(until);
-        self.answer(response, passing, Last::Read(Arc::clone(operation)), until).await
+        // A tool answers in its time; a method may take as long as its client likes.
+        let way = match operation.kind() {
+            Kind::Method if operation.name() == LISTEN => Way::Lasting,
+            Kind::Method => Way::Own(None),
+            Kind::Tool => Way::Own(Some(until)),
+        };
+        self.answer(response, passing, Last::Read(Arc::clone(operation)), way).await
     }
 
     /// What is done to a task, whose answer is short. It is read to its end before it is told.
@@ -104,7 +111,9 @@ impl Road {
         let last = edit.map_or(Last::AsItIs, |edit| self.edited(edit, policy));
         let passing = self.passing(head, id.map(|id| Stream { id, about }));
         let response = self.ask(head, Json::Object(body), until).await?;
-        self.answer(response, passing, last, None).await
+        // What is not asked for by id has no answer to wait for.
+        let way = if passing.stream.is_some() { Way::Own(None) } else { Way::Lasting };
+        self.answer(response, passing, last, way).await
     }
 
     /// What a legacy session has to say, from now on or from where the client left off.
@@ -131,8 +140,13 @@ impl Road {
         let passing = self.passing(head, stream);
         let claimed = matches!(&passing.stream, Some(Stream { about: About::Claimed { .. }, .. }));
         let is_stream = response.status().is_success() && media(response.headers()) == Media::Events;
+        if claimed && response.status().is_success() && !is_stream {
+            // Whatever it is, it must not be told: the claim would not hear of it.
+            return Err(Refusal::ReadFailed);
+        }
         if !claimed || !is_stream {
-            return self.answer(response, passing, last, None).await;
+            let way = if passing.stream.is_some() { Way::Resumed } else { Way::Lasting };
+            return self.answer(response, passing, last, way).await;
         }
         let (parts, body) = response.into_parts();
         let status = parts.status.as_u16();
@@ -146,16 +160,16 @@ impl Road {
         let mut headers = self.headers_of(head, None);
         headers.remove(CONTENT_TYPE);
         let response = self.ask_session(&Method::DELETE, &headers).await?;
-        self.answer(response, self.passing(head, None), Last::AsItIs, None).await
+        self.answer(response, self.passing(head, None), Last::AsItIs, Way::Lasting).await
     }
 
-    /// An answer to a call without a claim. Where `until` is given its stream must have come to its answer by then.
+    /// An answer to a call without a claim.
     async fn answer(
         &self,
         response: Response<Incoming>,
         passing: Passing,
         last: Last,
-        until: Option<Instant>,
+        way: Way,
     ) -> Result<Forwarded, Refusal> {
         let (parts, body) = response.into_parts();
         let status = parts.status.as_u16();
@@ -167,14 +181,24 @@ impl Road {
             let reads = matches!(&last, Last::Read(operation) if operation.reads_results());
             let row = reads.then(|| Arc::clone(&learned));
             let events = Events::of(body);
-            let words = words(Flow { events, passing, last, learned, status, until, resumable: false });
+            let words = words(Flow {
+                events,
+                passing,
+                last,
+                learned,
+                status,
+                until: way.until(),
+                resumable: way == Way::Resumed,
+                lasts: way == Way::Lasting,
+                first: way != Way::Resumed,
+            });
             let spoken = Spoken { headers: passed, words };
             return Ok(Forwarded::Spoken { spoken, note, row });
         }
         let Some(stream) = &passing.stream else {
             return Ok(Forwarded::Passed { response: with(parts.status, passed, unread(body)), note });
         };
-        let until = until.unwrap_or_else(|| Instant::now() + self.timeout);
+        let until = way.until().unwrap_or_else(|| Instant::now() + self.timeout);
         let reading = collect(kind, body, &stream.id);
         let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::ReadFailed)?;
         let (response, said) = Self::told(parts.status, passed, collected, &passing, &last)?;
@@ -247,17 +271,38 @@ impl Road {
     }
 }
 
+/// How the answer to a call without a claim comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To its own request; where a time is given its stream must have come to the answer by then.
+    Own(Option<Instant>),
+    /// On a stream that was asked for again.
+    Resumed,
+    /// Not at all: the client listens.
+    Lasting,
+}
+
+impl Way {
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::Own(until) => until,
+            Self::Resumed | Self::Lasting => None,
+        }
+    }
+}
+
 /// Reads to the answer, whatever way it comes.
 async fn to_answer(kind: Media, body: Incoming, passing: &Passing) -> Option<Collected> {
     let id = passing.stream.as_ref().map_or(Json::Null, |stream| stream.id.clone());
     if kind != Media::Events {
         return collect(kind, body, &id).await;
     }
-    let mut events = Events::of(body);
+    let (mut events, mut first) = (Events::of(body), true);
     loop {
-        match passing.met(&events.next().await.ok()??) {
+        match passing.met(&events.next().await.ok()??, first) {
             Met::Reply(reply) => return Some(Collected { reply: Some(*reply), bytes: Bytes::new() }),
-            Met::Other(_) | Met::Stray => {}
+            Met::Other(message) => first &= message.is_none(),
+            Met::Stray => {}
         }
     }
 }

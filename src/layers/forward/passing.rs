@@ -1,8 +1,8 @@
 //! Messages on their way to a client, event by event.
 //!
 //! Promises: what answers the request is what the policy says of it (masked, filtered), whether it comes as JSON or as an
-//! event; a response to anything else is no business of this client's and is dropped; all other messages pass as they
-//! came. Ids of events are sealed in the legacy era and left out in the modern one, which has none.
+//! event; a response to anything else is no business of this client's and is dropped, and so is what some client may read
+//! as a response and the gate does not (a batch, a member named twice); all other messages pass as they came. Ids of events are sealed in the legacy era and left out in the modern one, which has none.
 //!
 //! Absent on purpose: anything that a claim hangs on (`claimed`).
 
@@ -67,7 +67,7 @@ pub enum Met {
     Reply(Box<Reply>),
     /// A message on the way; none where the event is only an id.
     Other(Option<Json>),
-    /// An answer to something else.
+    /// An answer to something else, or what may be one to whoever reads more leniently.
     Stray,
 }
 
@@ -78,15 +78,23 @@ impl Passing {
         headers::passed(upstream, (self.era == Era::Legacy).then_some(bound))
     }
 
-    /// What an event is to this stream.
-    pub fn met(&self, event: &Event) -> Met {
-        let json = event.data.as_deref().and_then(|data| Json::parse(data.as_bytes(), MAX_DEPTH).ok());
-        let Some(json) = json else { return Met::Other(None) };
+    /// What an event is to this stream. `first`: no message came before it in answer to the request itself.
+    pub fn met(&self, event: &Event, first: bool) -> Met {
+        let data = event.data.as_deref().unwrap_or_default();
+        let json = match Json::parse(data.as_bytes(), MAX_DEPTH) {
+            Ok(json @ Json::Object(_)) => json,
+            Ok(Json::Array(_)) => return Met::Stray,
+            // To some reader it may be a message all the same.
+            Err(_) if data.trim_start().starts_with(['{', '[']) => return Met::Stray,
+            Ok(Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_)) | Err(_) => {
+                return Met::Other(None);
+            }
+        };
         let answers = json.get("result").is_some() || json.get("error").is_some();
-        if json.get("method").is_some() || !answers {
+        if !answers {
             return Met::Other(Some(json));
         }
-        let reply = self.stream.as_ref().and_then(|stream| reply_to(json, &stream.id));
+        let reply = self.stream.as_ref().and_then(|stream| reply_to(json, &stream.id, first));
         reply.map_or(Met::Stray, |reply| Met::Reply(Box::new(reply)))
     }
 
@@ -186,8 +194,12 @@ pub struct Flow {
     pub status: u16,
     /// When the answer must have come; none where the stream may last.
     pub until: Option<Instant>,
-    /// Whether an id came, so that the client may go on elsewhere.
+    /// Whether the client may go on elsewhere: an id came, or it did so before.
     pub resumable: bool,
+    /// Whether it is there to be listened to, and no answer is owed.
+    pub lasts: bool,
+    /// Whether it answers the request itself, and no message has come yet.
+    pub first: bool,
 }
 
 /// Everything that such a stream tells its client.
@@ -216,8 +228,11 @@ impl Flow {
             };
             let Ok(Some(event)) = next else { return self.broken() };
             self.resumable |= event.id.as_ref().is_some_and(|id| !id.is_empty());
-            let passed = match self.passing.met(&event) {
-                Met::Other(message) => self.passing.event(event, message),
+            let passed = match self.passing.met(&event, self.first) {
+                Met::Other(message) => {
+                    self.first &= message.is_none();
+                    self.passing.event(event, message)
+                }
                 Met::Stray => {
                     warn!("The upstream answered what was not asked on this stream; it is dropped.");
                     None
@@ -241,7 +256,7 @@ impl Flow {
     /// A stream that ended before its answer. Some clients would wait for it until they time out.
     fn broken(&self) -> Word {
         let elsewhere = self.resumable && self.passing.era == Era::Legacy;
-        if self.until.is_none() || elsewhere { Word::Elsewhere } else { self.failed() }
+        if self.lasts || elsewhere { Word::Elsewhere } else { self.failed() }
     }
 
     fn failed(&self) -> Word {

@@ -108,7 +108,7 @@ impl Listening {
                 let data = events.iter().filter_map(|event| event.data.as_deref());
                 let messages = data.map(|data| Json::parse(data.as_bytes(), MAX_DEPTH));
                 for message in messages.filter_map(Result::ok) {
-                    let reply = reply_to(message, &self.ear.id);
+                    let reply = reply_to(message, &self.ear.id, !self.begun);
                     if reply.is_some() {
                         return reply;
                     }
@@ -124,7 +124,7 @@ impl Listening {
         let reply = match &self.heard {
             Heard::Json(bytes) if whole => {
                 let json = Json::parse(bytes, MAX_DEPTH).ok();
-                json.and_then(|json| reply_to(json, &self.ear.id))
+                json.and_then(|json| reply_to(json, &self.ear.id, true))
             }
             Heard::Json(_) | Heard::Events(_) | Heard::Nothing => None,
         };
