@@ -9,6 +9,7 @@
 //! believes it, which is sound only because nothing but the gate can reach its port.
 
 mod ledger;
+mod slow;
 mod tools;
 
 use std::error::Error;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use axum::{Json, Router, extract::State, routing::get};
 use clap::Parser;
+use rmcp::model::RequestStateCodec;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -47,7 +49,8 @@ fn duration(text: &str) -> Result<Duration, jiff::Error> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
     let ledger = Arc::new(Ledger::open(options.journal.as_deref())?);
-    let billing = Billing::new(Arc::clone(&ledger), options.refund_takes);
+    let states = RequestStateCodec::try_new(uuid::Uuid::new_v4().to_string())?;
+    let billing = Billing::new(Arc::clone(&ledger), states, options.refund_takes);
 
     // The `Host` that arrives is the gate's public name, so this server cannot know it; the gate checks it.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use rmcp::handler::server::tool::{Extension, ToolCallContext};
+use rmcp::handler::server::tool::{Extension, ToolCallContext, ToolRouter};
 use rmcp::handler::server::wrapper::{Json, Parameters};
-use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, RequestStateCodec};
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
@@ -28,7 +28,9 @@ const BOOKS: [(&str, &str, &str, i64); 3] = [
 /// The app; a clone for every session, all on one ledger.
 #[derive(Clone)]
 pub(crate) struct Billing {
-    ledger: Arc<Ledger>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// Seals what a client carries between two rounds of one call.
+    pub(crate) states: RequestStateCodec,
     refund_takes: Duration,
 }
 
@@ -167,17 +169,22 @@ impl Billing {
 }
 
 impl Billing {
-    pub(crate) fn new(ledger: Arc<Ledger>, refund_takes: Duration) -> Self {
-        Self { ledger, refund_takes }
+    /// The app, with a secret for its seals.
+    pub(crate) fn new(ledger: Arc<Ledger>, states: RequestStateCodec, refund_takes: Duration) -> Self {
+        Self { ledger, states, refund_takes }
+    }
+
+    fn tools() -> ToolRouter<Self> {
+        Self::tool_router() + Self::slow_tools()
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
-fn journal_fault(fault: std::io::Error) -> ErrorData {
+pub(crate) fn journal_fault(fault: std::io::Error) -> ErrorData {
     ErrorData::internal_error(format!("the journal cannot be written: {fault}"), None)
 }
 
-#[tool_handler(name = "billing", version = "1.0.0")]
+#[tool_handler(router = Self::tools(), name = "billing", version = "1.0.0")]
 impl ServerHandler for Billing {
     async fn call_tool(
         &self,
@@ -186,6 +193,6 @@ impl ServerHandler for Billing {
     ) -> Result<CallToolResponse, ErrorData> {
         let call = Call::new(&request, context.extensions.get::<Parts>());
         context.extensions.insert(call);
-        Self::tool_router().call(ToolCallContext::new(self, request, context)).await
+        Self::tools().call(ToolCallContext::new(self, request, context)).await
     }
 }
