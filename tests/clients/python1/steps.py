@@ -1,4 +1,4 @@
-"""The Python SDK 1.x meets the gate: `python steps.py URL TOKEN TOKEN_WITHOUT_SCOPE KEY`."""
+"""The Python SDK 1.x meets the gate; telling.py says what it does on which order."""
 
 import pathlib
 import sys
@@ -8,55 +8,36 @@ from datetime import timedelta
 import anyio
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
+from mcp.types import ElicitResult
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from telling import arguments, listed, raised, returned, tell  # noqa: E402
-
-REFUND = {"order_id": "ord_9f2", "amount_cents": 1250}
+from telling import follow  # noqa: E402
 
 
-@asynccontextmanager
-async def connected(url, token):
-    """A session on a connection of its own."""
-    headers = {"Authorization": f"Bearer {token}"}
-    async with streamablehttp_client(url, headers=headers) as (incoming, outgoing, _):
-        async with ClientSession(incoming, outgoing, timedelta(seconds=20)) as session:
-            await session.initialize()
-            yield session
+class Sdk:
+    @asynccontextmanager
+    async def connected(self, url, token, answer):
+        async def elicited(_context, params):
+            content = answer(params)
+            return ElicitResult(action="accept" if content else "decline", content=content)
+
+        headers = {"Authorization": f"Bearer {token}"}
+        async with streamablehttp_client(url, headers=headers) as (incoming, outgoing, _):
+            patience = timedelta(seconds=20)
+            async with ClientSession(incoming, outgoing, patience, elicitation_callback=elicited) as session:
+                self.versions = await session.initialize()
+                yield session
+
+    def version(self, _session):
+        return self.versions.protocolVersion
+
+    async def list(self, session):
+        return await session.list_tools()
+
+    async def call(self, session, order, progress):
+        return await session.call_tool(
+            order["tool"], order["arguments"], progress_callback=progress, meta=order.get("meta")
+        )
 
 
-async def call(session, step, tool, args):
-    try:
-        outcome = returned(await session.call_tool(tool, args))
-    except Exception as fault:
-        outcome = raised(fault)
-    try:
-        usable = bool((await session.list_tools()).tools)
-    except Exception:
-        usable = False
-    tell(step, usable=usable, **outcome)
-
-
-async def main():
-    url, token, poor_token, key = arguments()
-
-    async with connected(url, token) as session:
-        tell("list", **listed(await session.list_tools()))
-        await call(session, "first", "refund_order", {**REFUND, "idempotency_key": key})
-
-    async with connected(url, token) as session:
-        await call(session, "replay", "refund_order", {**REFUND, "idempotency_key": key})
-        await call(session, "other_amount", "refund_order", {**REFUND, "amount_cents": 9900, "idempotency_key": key})
-        await call(session, "no_key", "refund_order", REFUND)
-        await call(session, "read", "get_invoice", {"invoice_id": "inv_1001"})
-
-    # A 403 ends this SDK's whole session, from the inside out: the fault is caught where the session began.
-    try:
-        async with connected(url, poor_token) as session:
-            tell("poor_list", **listed(await session.list_tools()))
-            await call(session, "no_scope", "refund_order", {**REFUND, "idempotency_key": f"{key}-poor"})
-    except Exception as fault:
-        tell("no_scope", usable=False, **raised(fault))
-
-
-anyio.run(main)
+anyio.run(follow, Sdk())

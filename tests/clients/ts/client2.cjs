@@ -1,11 +1,19 @@
-// The TypeScript SDK 2.x meets the gate: `node client2.cjs URL TOKEN TOKEN_WITHOUT_SCOPE KEY modern|legacy`.
+// The TypeScript SDK 2.x meets the gate, `node client2.cjs modern|legacy`; telling.cjs says what it does on which order.
 
 const { Client, StreamableHTTPClientTransport } = require("@modelcontextprotocol/client");
-const { main } = require("./telling.cjs");
+const { follow } = require("./telling.cjs");
 
-main(async (url, options, mode) => {
-  const negotiation = mode === "modern" ? { pin: "2026-07-28" } : "legacy";
-  const client = new Client({ name: "typescript2", version: "1.0.0" }, { versionNegotiation: { mode: negotiation } });
-  await client.connect(new StreamableHTTPClientTransport(url, options));
-  return client;
+const mode = process.argv[2] === "modern" ? { pin: "2026-07-28" } : "legacy";
+
+follow({
+  async connect(url, options, answer) {
+    const capabilities = { elicitation: { form: {} } };
+    const told = { name: "typescript2", version: "1.0.0" };
+    const client = new Client(told, { capabilities, versionNegotiation: { mode } });
+    client.setRequestHandler("elicitation/create", answer);
+    await client.connect(new StreamableHTTPClientTransport(url, options));
+    return client;
+  },
+  call: (client, params, options) => client.callTool(params, options),
+  version: (client) => client.getNegotiatedProtocolVersion(),
 });

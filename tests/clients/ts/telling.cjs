@@ -1,17 +1,10 @@
-// One line of JSON for every step, as tests/it/clients.rs reads it; both TypeScript clients tell theirs with this.
-//
-// A step has an outcome: `result`, with what the SDK handed to its caller, or `raised`, with what it threw. `usable`
-// says whether the same session could still list tools afterwards.
+// What both TypeScript clients do on orders, and how they tell of it: one JSON object a line, as tests/it/clients reads
+// them. telling.py, for the Python clients, says what orders there are and what is told; both understand the same.
 
-const REFUND = { order_id: "ord_9f2", amount_cents: 1250 };
+const readline = require("node:readline");
 
 function tell(step, what) {
   console.log(JSON.stringify({ step, ...what }));
-}
-
-/** The input schemas of a tools/list, by the tools' names. */
-function listed({ tools }) {
-  return { outcome: "result", tools: Object.fromEntries(tools.map((tool) => [tool.name, tool.inputSchema])) };
 }
 
 function returned(result) {
@@ -28,63 +21,67 @@ function raised(fault) {
   return {
     outcome: "raised",
     type: fault.constructor.name,
-    message: String(fault.message),
+    message: String(fault.message ?? fault),
     code: fault.code ?? null,
     http: fault.status ?? null,
     scope: fault.requiredScope ?? null,
   };
 }
 
-async function call(client, step, name, args) {
-  const outcome = await client.callTool({ name, arguments: args }).then(returned, raised);
-  const usable = await client.listTools().then(({ tools }) => tools.length > 0, () => false);
-  tell(step, { usable, ...outcome });
+/** The input schemas of a tools/list, by the tools' names. */
+function listed({ tools }) {
+  return { outcome: "listed", tools: Object.fromEntries(tools.map((tool) => [tool.name, tool.inputSchema])) };
 }
 
-/** The version that the client and the other side agreed on, wherever this SDK keeps it. */
-function version(client) {
-  return client.getNegotiatedProtocolVersion?.() ?? client.transport.protocolVersion;
-}
+/**
+ * Carries out the orders of one SDK. `connect` makes a client, connected to a URL with these options, whose user
+ * answers questions by `answer`; `call` calls a tool with the SDK's own request options; `version` is what was agreed on.
+ */
+function follow({ connect, call, version }) {
+  const clients = new Map();
+  const running = new Map();
+  let asking = {};
 
-/** All steps. `connected` makes a client with a token, on a connection of its own. */
-async function steps(connected, token, poorToken, key) {
-  const refund = { ...REFUND, idempotency_key: key };
-
-  let client = await connected(token);
-  tell("list", { version: version(client), ...listed(await client.listTools()) });
-  await call(client, "first", "refund_order", refund);
-  await client.close();
-
-  client = await connected(token);
-  await client.listTools(); // from here on the SDK checks what comes against each tool's output schema
-  await call(client, "replay", "refund_order", refund);
-  await call(client, "other_amount", "refund_order", { ...refund, amount_cents: 9900 });
-  await call(client, "no_key", "refund_order", REFUND);
-  await call(client, "read", "get_invoice", { invoice_id: "inv_1001" });
-  await client.close();
-
-  client = await connected(poorToken);
-  tell("poor_list", listed(await client.listTools()));
-  await call(client, "no_scope", "refund_order", { ...refund, idempotency_key: `${key}-poor` });
-  await client.close();
-}
-
-/** Runs the steps of one client, whose script was called with URL TOKEN TOKEN_WITHOUT_SCOPE KEY and maybe a mode. */
-function main(connect) {
-  const [url, token, poorToken, key, mode] = process.argv.slice(2);
-  if (!key) {
-    console.error(`usage: ${process.argv[1]} URL TOKEN TOKEN_WITHOUT_SCOPE KEY [MODE]`);
-    process.exit(2);
+  function answer({ params }) {
+    tell(asking.step, { asked: params.message });
+    if (!asking.answers) return { action: "decline" };
+    const names = Object.keys(params.requestedSchema.properties);
+    return { action: "accept", content: Object.fromEntries(names.map((name) => [name, asking.answers[name]])) };
   }
-  const connected = (bearer) => {
-    const options = { requestInit: { headers: { Authorization: `Bearer ${bearer}` } } };
-    return connect(new URL(url), options, mode);
-  };
-  const failed = (fault) => {
-    console.error(fault);
-    process.exitCode = 1;
-  };
-  steps(connected, token, poorToken, key).catch(failed);
+
+  async function carriedOut(order) {
+    if (order.do === "connect") {
+      const options = { requestInit: { headers: { Authorization: `Bearer ${order.token}` } } };
+      const client = await connect(new URL(order.url), options, answer);
+      clients.set(order.as, client);
+      return { outcome: "connected", version: version(client) };
+    }
+    const client = clients.get(order.as);
+    if (order.do === "list") return listed(await client.listTools());
+    if (order.do === "close") {
+      await client.close();
+      return { outcome: "closed" };
+    }
+    const aborting = new AbortController();
+    running.set(order.step, aborting);
+    asking = order;
+    const onprogress = ({ progress, total }) => tell(order.step, { progress, total });
+    const params = { name: order.tool, arguments: order.arguments, ...(order.meta && { _meta: order.meta }) };
+    try {
+      return returned(await call(client, params, { signal: aborting.signal, onprogress }));
+    } catch (fault) {
+      return aborting.signal.aborted ? { outcome: "cancelled" } : raised(fault);
+    }
+  }
+
+  const orders = readline.createInterface({ input: process.stdin });
+  orders.on("line", (line) => {
+    const order = JSON.parse(line);
+    if (order.do === "cancel") return running.get(order.of)?.abort("the user gave up");
+    carriedOut(order).catch(raised).then((told) => tell(order.step, told));
+  });
+  // Nobody is left to tell anything to.
+  orders.on("close", () => process.exit(0));
 }
 
-module.exports = { main };
+module.exports = { follow };

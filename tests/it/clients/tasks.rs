@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::{KEY, node, output, root};
+use super::agent::install;
+use super::kinds::node;
 use crate::harness::gate::Gate;
 use crate::harness::in_time;
 use crate::harness::setup::{Home, Setup, claims_with, sign, token};
@@ -22,7 +23,7 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let mut command = node("tasks-server.cjs");
+        let mut command = Command::from(node("tasks-server.cjs"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().expect("node");
         let mut told = BufReader::new(process.stdout.take().expect("its output is piped")).lines();
@@ -44,7 +45,11 @@ impl Server {
 async fn steps(gate: &Gate) -> BTreeMap<String, Value> {
     let url = format!("http://{}/mcp", gate.address());
     let anothers = sign(&claims_with(&json!({ "sub": "u2" })));
-    let told = output("the client", node("tasks1.cjs").args([&url, &token(), &anothers, KEY])).await;
+    let mut client = Command::from(node("tasks1.cjs"));
+    let ended = client.args([&url, &token(), &anothers, "refund-1"]).stdin(Stdio::null()).kill_on_drop(true);
+    let ended = in_time("the client", ended.output()).await.expect("node");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let told = String::from_utf8(ended.stdout).expect("it prints UTF-8");
     let step = |line: &str| -> Value { serde_json::from_str(line).expect("an object a line") };
     let named = |step: Value| (step["step"].as_str().expect("a step has a name").to_owned(), step);
     told.lines().map(step).map(named).collect()
@@ -52,7 +57,7 @@ async fn steps(gate: &Gate) -> BTreeMap<String, Value> {
 
 #[tokio::test]
 async fn a_task_of_the_typescript_1_sdk_runs_once_and_for_its_owner() {
-    output("tests/clients/install", &mut Command::new(root().join("tests/clients/install"))).await;
+    install().await;
     let server = Server::start().await;
     let gate = Gate::start(Setup::new(Home::Sqlite, &server.url)).await;
     let steps = steps(&gate).await;

@@ -82,6 +82,8 @@ enum Piece {
     Event(String, Value),
     /// Lines before the data, and the result of whatever was asked.
     Result(String, Value),
+    /// How far the request is, under its own token.
+    Progress(u32),
     /// Something that is done.
     Step(Step),
 }
@@ -146,6 +148,11 @@ impl Answer {
     /// Then these lines (an `id:`, say) and a message.
     pub(crate) fn event(self, lines: &str, message: &Value) -> Self {
         self.piece(Piece::Event(lines.to_owned(), message.clone()))
+    }
+
+    /// Then how far the request is, told by the token that it came with.
+    pub(crate) fn progress(self, done: u32) -> Self {
+        self.piece(Piece::Progress(done))
     }
 
     /// Then these lines and the result.
@@ -259,10 +266,16 @@ impl Piece {
     fn step(&self, asked: &Value) -> Step {
         let (lines, message) = match self {
             Self::Step(step) => return step.clone(),
-            Self::Event(lines, message) => (lines, message.clone()),
-            Self::Result(lines, result) => {
-                (lines, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": in_era(asked, result) }))
+            Self::Event(lines, message) => (lines.as_str(), message.clone()),
+            Self::Progress(done) => {
+                let told =
+                    json!({ "progressToken": asked["params"]["_meta"]["progressToken"], "progress": done });
+                ("", json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": told }))
             }
+            Self::Result(lines, result) => (
+                lines.as_str(),
+                json!({ "jsonrpc": "2.0", "id": asked["id"], "result": in_era(asked, result) }),
+            ),
         };
         let data = if message.is_null() { String::new() } else { message.to_string() };
         Step::Send(format!("{lines}data: {data}\n\n").into())

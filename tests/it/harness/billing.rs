@@ -23,7 +23,7 @@ impl Billing {
     /// One whose refunds and charges take this long to answer, such as `2s`.
     pub(crate) async fn start(refund_takes: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut process = Command::new(binary())
+        let mut process = Command::new(example("billing"))
             .args(["--listen", "127.0.0.1:0", "--refund-takes", refund_takes, "--journal"])
             .arg(folder.path().join("journal"))
             .stdin(Stdio::null())
@@ -58,11 +58,11 @@ impl Drop for Billing {
     }
 }
 
-/// Cargo puts examples beside the folder of the test binaries.
-fn binary() -> PathBuf {
+/// An example's binary. Cargo puts them beside the folder of the test binaries.
+pub(crate) fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the test binary's own path");
     let profile = own.parent().and_then(|deps| deps.parent()).expect("it stands in a target folder");
-    let path = profile.join("examples").join("billing");
+    let path = profile.join("examples").join(name);
     assert!(path.exists(), "{} is missing; build it with: cargo build --examples", path.display());
     path
 }

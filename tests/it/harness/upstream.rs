@@ -267,7 +267,7 @@ fn by_itself(request: &Received, runs: usize) -> Answer {
             json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": server }),
         ),
         "server/discover" => Answer::result(
-            json!({ "supportedVersions": [MODERN], "capabilities": capabilities, "serverInfo": server }),
+            json!({ "supportedVersions": [MODERN], "capabilities": capabilities, "serverInfo": server, "ttlMs": 0, "cacheScope": "private" }),
         ),
         method if method.starts_with("notifications/") => Answer::http(202, "text/plain", ""),
         "" if request.http.word(0) != "POST" => Answer::http(405, "text/plain", "no sessions here"),
