@@ -14,14 +14,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Answer;
 use super::words::{Spoken, Word, Words};
 use crate::domain::refusal::Refusal;
 
-/// How long a call waits for a slow reader, once.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a call waits for one slow reader, all waits together.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many bytes of events wait for one caller.
 const ROOM: usize = 16 * 1024;
@@ -40,8 +41,8 @@ pub struct Line {
 #[derive(Debug)]
 struct State {
     ear: Option<Ear>,
-    /// Whether the reader did not keep up the last time.
-    slow: bool,
+    /// How long the reader may still be waited for.
+    patience: Duration,
     /// Events that a caller who comes back may have missed: each with its id upstream.
     recent: VecDeque<(String, Bytes)>,
     recent_bytes: usize,
@@ -64,7 +65,7 @@ impl Line {
     /// A line to a caller who takes events, or not.
     pub fn open(takes_events: bool) -> (Arc<Self>, Listener) {
         let (ear, listener) = Ear::new();
-        let state = State { ear, slow: false, recent: VecDeque::new(), recent_bytes: 0, ended: false };
+        let state = State { ear, patience: PATIENCE, recent: VecDeque::new(), recent_bytes: 0, ended: false };
         (Arc::new(Self { takes_events, state: Mutex::new(state) }), listener)
     }
 
@@ -84,15 +85,14 @@ impl Line {
                 state.remember(id, event.clone());
             }
             let Some(ear) = state.ear.as_ref().filter(|ear| !ear.words.is_closed()) else { return };
-            let patience = if state.slow { Duration::ZERO } else { PATIENCE };
-            (ear.words.clone(), Arc::clone(&ear.room), patience)
+            (ear.words.clone(), Arc::clone(&ear.room), state.patience)
         };
+        let began = Instant::now();
         let sent = tokio::time::timeout(patience, send(&words, room, event)).await.is_ok();
-        let mut state = self.state();
-        if !sent && !state.slow {
+        if !sent && !patience.is_zero() {
             warn!("The caller reads too slowly; events on the way are dropped.");
         }
-        state.slow = !sent;
+        self.state().patience = if sent { patience.saturating_sub(began.elapsed()) } else { Duration::ZERO };
     }
 
     /// Tells the caller how the call ended, once; whoever hung up hears nothing.
@@ -118,7 +118,7 @@ impl Line {
         if let Some(before) = std::mem::replace(&mut state.ear, ear) {
             before.end.send(Word::Elsewhere);
         }
-        state.slow = false;
+        state.patience = PATIENCE;
         let missed = state.recent.iter().position(|(id, _)| id == after).map_or(0, |at| at + 1);
         let ear = state.ear.as_ref()?;
         for (_, event) in state.recent.iter().skip(missed) {

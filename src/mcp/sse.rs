@@ -6,6 +6,8 @@
 //! Absent on purpose: reconnecting. Whoever lost a stream asks the ledger, not the stream. An event that the stream's
 //! end cut short is dropped, as the standard says: half an answer is no answer.
 
+use memchr::memchr2;
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -92,7 +94,7 @@ impl Decoder {
                 rest = after_first;
                 continue;
             }
-            let length = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(rest.len());
+            let length = memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
             let (piece, end) = rest.split_at(length);
             if self.line.len() + piece.len() + self.event.size() > self.limit {
                 return Err(SseFault::TooLarge { limit: self.limit });
@@ -177,8 +179,8 @@ impl Event {
         if self.data.is_some() {
             let mut rest = data;
             loop {
-                let end = rest.find(['\n', '\r']);
-                field(&mut bytes, "data", rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
+                let end = memchr2(b'\n', b'\r', rest.as_bytes());
+                line(&mut bytes, "data", rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
                 let Some(after) = end.and_then(|end| rest.get(end..)) else { break };
                 rest = after.strip_prefix("\r\n").or_else(|| after.get(1..)).unwrap_or_default();
             }
@@ -189,8 +191,11 @@ impl Event {
 }
 
 fn field(bytes: &mut Vec<u8>, name: &str, value: &str) {
-    bytes.extend_from_slice(name.as_bytes());
-    bytes.extend_from_slice(b": ");
-    bytes.extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r')));
-    bytes.push(b'\n');
+    line(bytes, name, &value.replace(['\n', '\r'], ""));
+}
+
+fn line(bytes: &mut Vec<u8>, name: &str, value: &str) {
+    for piece in [name, ": ", value, "\n"] {
+        bytes.extend_from_slice(piece.as_bytes());
+    }
 }

@@ -170,7 +170,9 @@ async fn a_refusal_after_a_long_wait_is_an_event_with_the_calls_id() {
 
 #[tokio::test]
 async fn a_client_that_reads_nothing_does_not_hold_its_call_up() {
-    let (upstream, gate) = started(Home::Sqlite).await;
+    let upstream = Upstream::start().await;
+    // Time for an unoptimised build to read it all.
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url()).set("upstream.timeout", "60s")).await;
     let big = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "x".repeat(64 * 1024) } });
     let mut answer = Answer::events();
     for _ in 0..250 {
