@@ -1,8 +1,8 @@
 //! The official MCP clients before the gate: what an agent sees through each of them.
 //!
 //! Promises: every client, in each era that it speaks, takes the whole course: it lists and reads, changes something once
-//! and gets a replay on a new connection, hears progress before the result, answers questions, gives calls up, and is
-//! refused in every way that a client can be; after each refusal the same session completes another call. The gate
+//! and gets a replay on a new connection, hears progress before the result, answers questions, gives calls up, loses a
+//! session, and is refused in every way that a client can be; after each refusal the same session completes another call. The gate
 //! enforces, and is the real one; the upstream is the sample billing server, on the Rust SDK, and where an exact wire is
 //! needed the scripted one. What a client is by its own nature, and what it therefore cannot, stands in [`kinds`].
 //!
@@ -14,6 +14,7 @@ mod asked;
 mod first;
 mod kinds;
 mod left;
+mod lost;
 mod refused;
 mod scene;
 mod tasks;
@@ -24,9 +25,10 @@ use scene::{Scene, Shop};
 
 async fn check(kind: Kind) {
     let mut agent = Agent::start(kind).await;
-    let shop = Shop::open().await;
+    let mut shop = Shop::open().await;
     first::check(&mut agent, &shop).await;
     asked::check(&mut agent, &shop).await;
+    lost::check(&mut agent, &mut shop).await;
     drop(shop);
     let scene = Scene::start(agent.kind.era).await;
     left::check(&mut agent, &scene).await;

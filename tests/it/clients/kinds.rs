@@ -32,6 +32,9 @@ pub(super) struct Kind {
     pub(super) step_up: Value,
     /// What its caller sees of the challenge for a better token.
     pub(super) unauthorized: Value,
+    /// What its caller sees of a session that the app has lost, where there are sessions and it does not begin a new one
+    /// by itself and repeat the call.
+    pub(super) lost_session: Option<Value>,
 }
 
 /// Progress and questions.
@@ -110,6 +113,7 @@ fn sdk(name: &'static str, era: Era, command: fn() -> Command) -> Kind {
         calls_blindly: true,
         step_up: Value::Null,
         unauthorized: Value::Null,
+        lost_session: None,
     }
 }
 
@@ -119,6 +123,7 @@ pub(super) fn python_1() -> Kind {
         gives_up: GivesUp::Leaves,
         step_up: json!({ "type": "HTTPStatusError", "http": 403, "ended": true }),
         unauthorized: json!({ "type": "HTTPStatusError", "http": 401, "ended": true }),
+        lost_session: Some(json!({ "type": "McpError" })),
         ..sdk("Python 1", Era::Legacy, || python("python1", "legacy"))
     }
 }
@@ -137,6 +142,7 @@ pub(super) fn python_2_legacy() -> Kind {
     Kind {
         step_up: json!({ "type": "MCPError", "code": 40300 }),
         unauthorized: json!({ "type": "MCPError" }),
+        lost_session: Some(json!({ "type": "MCPError" })),
         ..sdk("Python 2, legacy", Era::Legacy, || python("python2", "legacy"))
     }
 }
@@ -146,6 +152,7 @@ pub(super) fn typescript_1() -> Kind {
     Kind {
         step_up: json!({ "type": "StreamableHTTPError", "code": 403 }),
         unauthorized: json!({ "type": "StreamableHTTPError", "code": 401 }),
+        lost_session: Some(json!({ "type": "StreamableHTTPError", "code": 404 })),
         ..sdk("TypeScript 1", Era::Legacy, || typescript("sdk1.cjs", "legacy"))
     }
 }
@@ -164,6 +171,7 @@ pub(super) fn typescript_2_legacy() -> Kind {
     Kind {
         step_up: json!({ "type": "InsufficientScopeError", "scope": "billing:refund" }),
         unauthorized: json!({ "http": 401 }),
+        lost_session: Some(json!({ "http": 404 })),
         ..sdk("TypeScript 2, legacy", Era::Legacy, || typescript("client2.cjs", "legacy"))
     }
 }

@@ -16,6 +16,7 @@ use super::in_time;
 pub(crate) struct Billing {
     url: String,
     folder: TempDir,
+    refund_takes: String,
     process: Child,
 }
 
@@ -23,8 +24,21 @@ impl Billing {
     /// One whose refunds and charges take this long to answer, such as `2s`.
     pub(crate) async fn start(refund_takes: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let (process, url) = Self::run(&folder, "127.0.0.1:0", refund_takes).await;
+        Self { url, folder, refund_takes: refund_takes.to_owned(), process }
+    }
+
+    /// Ends it and starts it where it was: its sessions are lost, its journal goes on.
+    pub(crate) async fn restart(&mut self) {
+        self.process.kill().expect("it is running");
+        self.process.wait().expect("it has ended");
+        let address = self.url.trim_start_matches("http://");
+        (self.process, _) = Self::run(&self.folder, address, &self.refund_takes).await;
+    }
+
+    async fn run(folder: &TempDir, address: &str, refund_takes: &str) -> (Child, String) {
         let mut process = Command::new(example("billing"))
-            .args(["--listen", "127.0.0.1:0", "--refund-takes", refund_takes, "--journal"])
+            .args(["--listen", address, "--refund-takes", refund_takes, "--journal"])
             .arg(folder.path().join("journal"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -36,8 +50,7 @@ impl Billing {
         let line = in_time("the billing server to listen", lines.next_line()).await.expect("its output");
         let line = line.expect("it says where it listens");
         let url = line.strip_prefix("billing listening on ").expect("it says where it listens");
-        let url = url.strip_suffix("/mcp").expect("at /mcp").to_owned();
-        Self { url, folder, process }
+        (process, url.strip_suffix("/mcp").expect("at /mcp").to_owned())
     }
 
     /// Where it is, without a path: `http://127.0.0.1:41234`.
