@@ -167,13 +167,16 @@ async fn a_client_that_comes_back_after_a_restart_settles_its_claim_all_the_same
         assert_eq!(again.met(), "replay");
         assert_eq!(again.result()["structuredContent"], messages[1]["result"]["structuredContent"]);
         assert_eq!(upstream.calls("refund_order").len(), 1);
-        // Once more: it is told the same, and nothing changes.
+        // Once more: it is told the same from the ledger, and nothing changes.
         let settled = gate.claim("k1").await;
         let mut once_more = listen(&client, Some(&id)).open().await.stream();
         once_more.end().await;
         let told = once_more.messages().pop().expect("an answer");
         assert_eq!(told["result"]["structuredContent"], messages[1]["result"]["structuredContent"]);
         assert_eq!(gate.claim("k1").await, settled);
+        assert_eq!(upstream.of_method("GET").len(), 1, "nothing is asked of the app any more");
+        let replays = gate.audit(0).await.into_iter().filter(|row| row["decision"] == "replayed").count();
+        assert_eq!(replays, 2);
     })
     .await;
 }

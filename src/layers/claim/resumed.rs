@@ -19,6 +19,7 @@ use super::keep::{End, Heard, Keeper, OUTCOME_UNKNOWN};
 use crate::domain::answer::Kept;
 use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::chain::Chain;
+use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::key::Key;
 use crate::domain::ledger::{
     self, Attempt, AttemptKind, Claim, ClaimId, Downstream, Held, Settling, Status, Terms,
@@ -79,6 +80,46 @@ fn heard(end: &End, marks: Marks) -> Verdict {
         Heard::NotRun(_) | Heard::Unknown => {
             Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
         }
+    }
+}
+
+/// The answer that an attempt has settled its claim with, where that was kept.
+fn answer_of(claim: &Claim, attempt: Uuid) -> Option<Kept> {
+    let own = claim.status == Status::Completed && claim.attempt_id == attempt;
+    Kept::decode(claim.response.as_ref().filter(|_| own)?).ok()
+}
+
+impl Clerk {
+    /// The answer that is known already to a call whose client comes back for it, after its row is committed. None where
+    /// the ledger does not have it: the upstream may.
+    pub(super) async fn known(
+        &self,
+        head: &Head,
+        operation: &Operation,
+        key: &Key,
+        attempt: Uuid,
+    ) -> Option<Answer> {
+        let id = ClaimId {
+            tenant: head.caller.actor().tenant().to_owned(),
+            service: self.service.clone(),
+            tool: operation.name().to_owned(),
+            key: key.as_str().to_owned(),
+        };
+        let claim = self.store.read(&id).await.ok()?.row?;
+        let kept = answer_of(&claim, attempt)?;
+        let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
+        let event = AuditEvent {
+            id: event_id(),
+            facts: claim.facts.clone(),
+            decision: Decision::Replayed,
+            reason: None,
+            result_summary: operation.summary_of(&json),
+            duration_ms: i64::try_from(head.asked.elapsed().as_millis()).ok(),
+            executed: Executed::Yes,
+            upstream_status: Some(kept.status),
+        };
+        self.append(event).await.ok()?;
+        Some(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } })
     }
 }
 
@@ -153,10 +194,8 @@ impl Settlement {
 
     /// The claim is settled already: by this same answer, as a rule.
     async fn too_late(&self, claim: &Claim, end: &End) -> Result<Verdict, StoreError> {
-        let own = claim.attempt_id == self.attempt;
-        let stored = claim.response.as_ref().filter(|_| own).and_then(|kept| Kept::decode(kept).ok());
         let mut event = self.event(claim, end);
-        if let Some(kept) = stored {
+        if let Some(kept) = answer_of(claim, self.attempt) {
             event.decision = Decision::Replayed;
             event.reason = None;
             self.clerk.append(event).await?;

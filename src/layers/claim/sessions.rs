@@ -1,8 +1,8 @@
 //! What a legacy session does besides calling: cancelling, listening, coming back.
 //!
 //! Promises: no cancellation of a claimed call reaches the upstream; a client that comes back for a claimed call hears the
-//! rest of it from the task that runs it, and where no task of this process does, the answer that the upstream gives
-//! again settles the claim before the client hears it.
+//! rest of it from the task that runs it, or its answer from the ledger; where neither has it, the answer that the upstream
+//! gives again settles the claim before the client hears it.
 //!
 //! Absent on purpose: running anything. A stream is listened to, never begun.
 
@@ -76,7 +76,7 @@ impl Clerk {
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
         if let Some(Resumed { event, stream: Some(stream) }) = &resumed
-            && let About::Claimed { operation, attempt, .. } = &stream.about
+            && let About::Claimed { operation, key, attempt } = &stream.about
         {
             // Its end is addressed as the call was, and its row is the call's own.
             head.asked.learn_envelope(Envelope {
@@ -88,6 +88,10 @@ impl Clerk {
             if let Some(listener) = self.running.line(*attempt).and_then(|line| line.take_over(event)) {
                 info!("A client came back for a running call.");
                 return Ok(listener.stream());
+            }
+            if let Some(answer) = self.known(&head, operation, key, *attempt).await {
+                let end = std::future::ready(Word::End(Box::new(Ok(answer))));
+                return Ok(Answer::Spoken(Spoken { headers: HeaderMap::new(), words: Box::pin(once(end)) }));
             }
         }
         let about_claimed = resumed.as_ref().and_then(|place| place.stream.as_ref());
