@@ -62,6 +62,8 @@ impl Scene {
         let url = url.replace(&server.to_string(), &to_store.address().to_string());
         let setup = Setup::new(Home::Postgres, &format!("http://{}", to_upstream.address()))
             .set("limits.concurrent_calls", i64::try_from(PLACES).expect("a few"))
+            // Longer than any test waits: a call that is given up ends by that, and not by its time.
+            .set("upstream.timeout", "300s")
             // A connection that is kept would tell of a cut cable only when it is written to.
             .set("upstream.max_idle", "1ms")
             .set("upstream.forward_authorization", true);
