@@ -199,7 +199,7 @@ where
                 Box::pin(pass(inner, claimed, place))
             }
             AllowedWhat::Listen { resumed, policy } => Box::pin(clerk.listen(inner, head, resumed, policy)),
-            AllowedWhat::Leave => Box::pin(pass(inner, Claimed { head, what: ClaimedWhat::Leave }, None)),
+            AllowedWhat::Leave => Box::pin(clerk.leave(inner, head)),
         }
     }
 }

@@ -27,7 +27,7 @@ use self::passing::{Learned, Passing};
 use super::Step;
 use super::claim::{Claimed, ClaimedWhat};
 use super::parse::Head;
-use super::resume::Stream;
+use super::resume::{LAST_EVENT_ID, Stream};
 use super::words::Spoken;
 use crate::domain::chain::Chain;
 use crate::domain::policy::Operation;
@@ -194,7 +194,11 @@ impl Road {
         let traceparent = &head.asked.trace().parent;
         let own = head.headers.get(headers::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         let key = if head.keeps_key { own } else { key };
-        headers::outbound(&head.headers, &self.front, head.asked.peer(), actor, traceparent, key)
+        let mut headers =
+            headers::outbound(&head.headers, &self.front, head.asked.peer(), actor, traceparent, key);
+        // Only one that was opened goes on, with what asks for a stream again.
+        headers.remove(LAST_EVENT_ID);
+        headers
     }
 
     /// How messages pass to the client of this call, on a stream about this.

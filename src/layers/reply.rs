@@ -7,6 +7,7 @@
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
 
+pub mod stalled;
 mod stream;
 
 use std::any::Any;

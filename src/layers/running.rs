@@ -75,6 +75,14 @@ impl Running {
         book.unclaimed.contains_key(&name) && !book.claimed.contains_key(&loose(name))
     }
 
+    /// Whether a claimed call of this session runs here.
+    pub fn has_claimed(&self, actor: &Actor, session: Option<&str>) -> bool {
+        let of = |name: &Name| {
+            name.tenant == actor.tenant() && name.user == actor.user() && name.session.as_deref() == session
+        };
+        self.book().claimed.keys().any(of)
+    }
+
     /// The line of a claimed call that is still running.
     pub fn line(&self, attempt: Uuid) -> Option<Arc<Line>> {
         self.book().lines.get(&attempt).cloned()

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::answer::{Answer, Hold, Step};
 use crate::harness::client::{Ask, Client, Era};
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::setup::{Home, Setup};
 use crate::harness::stream::Stream;
@@ -202,4 +203,69 @@ async fn no_spelling_of_a_cancellation_reaches_a_claimed_call() {
     assert_eq!(mutation.reply().await.met(), "first");
     reading.reply().await;
     other.reply().await;
+}
+
+#[tokio::test]
+async fn what_a_read_hides_is_hidden_whatever_shape_its_answer_has() {
+    let error = json!({ "code": 4, "message": "no", "data": { "card": "hidden" } });
+    let failed = json!({ "jsonrpc": "2.0", "id": 1, "error": error });
+    for (said, status) in [
+        (Answer::http(200, "application/json", &failed.to_string()), 200),
+        (Answer::events().event("", &failed), 200),
+        (Answer::http(400, "application/json", "{\"card\": \"hidden\"}"), 400),
+        (Answer::http(404, "text/event-stream", &format!("id: raw\ndata: {}\n\n", answer())), 404),
+    ] {
+        let (upstream, gate) = started().await;
+        upstream.script("get_invoice", [said.clone()]);
+        let mut stream = gate.client(Era::Legacy).tool("get_invoice", &json!({})).open().await.stream();
+        let head = stream.head().await;
+        let told = stream.end().await;
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{head}");
+        assert!(!told.contains("hidden") && !told.contains("raw"), "{said:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_waits_for_the_claimed_calls_in_it() {
+    let (upstream, gate) = started().await;
+    upstream.script("DELETE", [Answer::http(204, "text/plain", "")]);
+    let hold = upstream.hold("refund_order");
+    let client = gate.client(Era::Legacy);
+    let running = refund(&client).open().await;
+    upstream.called("refund_order", 1).await;
+    let leave = || client.rpc("", &json!({})).body("").line("DELETE /mcp");
+    assert!((200..300).contains(&leave().send().await.status()));
+    assert!(upstream.of_method("DELETE").is_empty(), "the app would break the call off");
+    // Somebody else's is none of its business.
+    let other = gate.client_with(Era::Legacy, &json!({ "sub": "u2" }));
+    assert_eq!(other.rpc("", &json!({})).body("").line("DELETE /mcp").send().await.status(), 204);
+    hold.release();
+    assert_eq!(running.reply().await.met(), "first");
+    eventually("the app to hear of the end", async || {
+        (upstream.of_method("DELETE").len() == 2).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_place_in_a_stream_goes_on_with_nothing_but_the_wish_to_hear_more() {
+    let (upstream, gate) = started().await;
+    for era in Era::ALL {
+        refund(&gate.client(era)).header("Last-Event-ID", "somebody-elses").send().await;
+    }
+    assert!(upstream.received().iter().all(|request| request.http.header("last-event-id").is_none()));
+}
+
+#[tokio::test]
+async fn a_stream_that_brings_nothing_is_asked_for_less_and_less_often() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url()).set("upstream.timeout", "3s")).await;
+    upstream.script(
+        "refund_order",
+        [Answer::events().event("id: e1\nretry: 0\n", &Value::Null).then(Step::Close)],
+    );
+    upstream.script("GET", [Answer::events().then(Step::Close)]);
+    assert!(refund(&gate.client(Era::Legacy)).open().await.stream().end().await.contains("outcome_unknown"));
+    let asked = upstream.of_method("GET").len();
+    assert!((3..12).contains(&asked), "{asked} times");
 }

@@ -37,6 +37,7 @@ mod scripted;
 mod seal;
 mod sessions;
 mod sites;
+mod slow;
 mod sse;
 mod startup;
 mod store;

@@ -7,16 +7,18 @@
 //! Absent on purpose: running anything. A stream is listened to, never begun.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{once, unfold};
 use http::HeaderMap;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tower::Service;
 use tracing::{Instrument as _, Span, info, warn};
 
 use super::exchange::COME_BACK;
 use super::resumed::{Settlement, settle};
-use super::{Claimed, ClaimedWhat, Clerk};
+use super::{Claimed, ClaimedWhat, Clerk, pass};
 use crate::domain::policy::{Kind, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
@@ -32,6 +34,9 @@ use crate::wire::envelope::Envelope;
 
 /// The notification by which a legacy client cancels a request.
 const CANCELLED: &str = "notifications/cancelled";
+
+/// How often is looked whether a session's calls have ended that its client has left.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Clerk {
     /// Whether a message must not go on: a cancellation of anything but a call that runs here without a claim. The client
@@ -62,6 +67,33 @@ impl Clerk {
             Message::Request(request) => self.unclaimed(head, request),
             Message::Notification(_) | Message::Response(_) => None,
         }
+    }
+
+    /// A client ends its session. Where a claimed call still runs in it the app hears of that once the call has ended: it
+    /// would take the end of the session for the end of its calls.
+    pub(super) async fn leave<S>(self: Arc<Self>, inner: S, head: Arc<Head>) -> Result<Answer, Refusal>
+    where
+        S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let runs = {
+            let (clerk, head) = (Arc::clone(&self), Arc::clone(&head));
+            move || clerk.running.has_claimed(head.caller.actor(), session_of(&head))
+        };
+        let leaving = Claimed { head, what: ClaimedWhat::Leave };
+        if !runs() {
+            return pass(inner, leaving, None).await;
+        }
+        let later = async move {
+            while runs() {
+                sleep(LOOK_AGAIN).await;
+            }
+            if let Err(refusal) = pass(inner, leaving, None).await {
+                warn!(?refusal, "The end of a session did not reach the app.");
+            }
+        };
+        self.tasks.spawn(later.instrument(Span::current()));
+        Ok(Answer::Accepted)
     }
 
     /// A client listens to its session, from now on or from where it left off.

@@ -114,13 +114,15 @@ impl Road {
         let passing = self.passing(head, Some(Stream { id, about }));
         let mut told = Told { reply: None, begun: false, cut: false };
         let (mut last_id, mut pause, mut first) = (None, PAUSE, true);
+        // Longer each time that nothing came.
+        let mut wait = pause;
         loop {
             let event = match events.next().await {
                 Ok(Some(event)) => event,
                 ended => {
                     let after = last_id.as_deref().filter(|_| head.era == Era::Legacy);
                     let resumed = match after {
-                        Some(after) => self.resume(head, after, pause).await,
+                        Some(after) => self.resume(head, after, wait).await,
                         None => None,
                     };
                     let Some(resumed) = resumed else {
@@ -128,6 +130,7 @@ impl Road {
                     };
                     events = resumed;
                     first = false;
+                    wait = (wait * 2).min(PAUSES.1);
                     continue;
                 }
             };
@@ -137,6 +140,7 @@ impl Road {
             if let Some(retry) = event.retry {
                 pause = Duration::from_millis(retry).clamp(PAUSES.0, PAUSES.1);
             }
+            wait = pause;
             match passing.met(&event, first) {
                 Met::Reply(reply) => return Told { reply: Some(*reply), ..told },
                 Met::Stray => {

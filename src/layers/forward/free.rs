@@ -125,7 +125,6 @@ impl Road {
     ) -> Result<Forwarded, Refusal> {
         let mut headers = self.headers_of(head, None);
         headers.remove(CONTENT_TYPE);
-        headers.remove(LAST_EVENT_ID);
         if let Some(place) = &resumed {
             let event = HeaderValue::from_str(&place.event).map_err(|_| Refusal::NoSuchEvent)?;
             headers.insert(LAST_EVENT_ID, event);
@@ -196,11 +195,17 @@ impl Road {
             return Ok(Forwarded::Spoken { spoken, note, row });
         }
         let Some(stream) = &passing.stream else {
-            return Ok(Forwarded::Passed { response: with(parts.status, passed, unread(body)), note });
+            // The ids of a stream that is none to its client are the upstream's own.
+            let body = if kind == Media::Events { full("") } else { unread(body) };
+            return Ok(Forwarded::Passed { response: with(parts.status, passed, body), note });
         };
         let until = way.until().unwrap_or_else(|| Instant::now() + self.timeout);
         let reading = collect(kind, body, &stream.id);
-        let collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::ReadFailed)?;
+        let mut collected = timeout_at(until, reading).await.ok().flatten().ok_or(Refusal::ReadFailed)?;
+        if collected.reply.is_none() && (kind == Media::Events || passing.hides(&last)) {
+            // The status tells enough, and nothing can be taken out of what cannot be read.
+            collected.bytes = Bytes::new();
+        }
         let (response, said) = Self::told(parts.status, passed, collected, &passing, &last)?;
         Ok(Forwarded::Passed { response, note: Note { status, ..said } })
     }

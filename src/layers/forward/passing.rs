@@ -147,12 +147,32 @@ impl Passing {
         }
     }
 
+    /// Whose masks hold for the answer.
+    fn masking<'a>(&'a self, last: &'a Last) -> impl Iterator<Item = &'a Arc<Operation>> {
+        let operation = match last {
+            Last::Read(operation) => Some(operation),
+            Last::AsItIs | Last::Edited(..) => None,
+        };
+        operation.into_iter().chain(&self.sealer.named.also)
+    }
+
+    /// Whether something may stand in the answer that is not to be shown.
+    pub fn hides(&self, last: &Last) -> bool {
+        self.masking(last).any(|operation| !operation.redactor().has_no_paths())
+    }
+
     /// The answer as this client may see it, and what its row says of it; none where it passes as it came.
     pub fn last(&self, last: &Last, reply: Reply) -> Option<(&'static str, Json, Note)> {
         let mut note = Note::default();
         let mut result = match reply {
             Reply::Error(_) if matches!(last, Last::AsItIs) => return None,
-            Reply::Error(error) => return Some(("error", Json::Object(error), note)),
+            Reply::Error(error) => {
+                let mut error = Json::Object(error);
+                for operation in self.masking(last) {
+                    operation.redactor().mask_error(&mut error);
+                }
+                return Some(("error", error, note));
+            }
             Reply::Result(result) => result,
         };
         let sealed = self.sealer.result(&mut result);
@@ -165,7 +185,7 @@ impl Passing {
             }
             Last::Read(operation) => {
                 let mut result = Json::Object(result);
-                for operation in std::iter::once(operation).chain(&self.sealer.named.also) {
+                for operation in self.masking(last) {
                     operation.redactor().mask_result(&mut result);
                 }
                 let told = self.sealer.told(&result);

@@ -2,7 +2,8 @@
 //!
 //! Promises: each event goes out as it comes; while nothing comes a comment flows every [`KEEP_ALIVE_EVERY`], the first one
 //! at once where the stream was opened only to wait; the end of a call is its JSON-RPC response, as the one table says it.
-//! Nothing is read ahead of the client, and a client that goes takes the body with it: what must finish runs elsewhere.
+//! Nothing is read ahead of the client, and a client that goes, or reads no more, takes the body with it: what must finish
+//! runs elsewhere.
 //!
 //! Absent on purpose: event ids of the gate's own. One SDK would come back for what it has.
 
@@ -21,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answering, Desk};
+use super::{Answering, Desk, stalled};
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::refusal::Refusal;
 use crate::layers::words::{Word, Words};
@@ -97,7 +98,7 @@ pub(super) fn until(stopping: CancellationToken, body: Body) -> Body {
         };
         Some((frame, (stopping, body)))
     });
-    StreamBody::new(Box::pin(frames)).boxed_unsync()
+    stalled::watched(StreamBody::new(Box::pin(frames)).boxed_unsync())
 }
 
 fn boxed(stream: Stream) -> Body {
