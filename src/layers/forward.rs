@@ -175,7 +175,18 @@ impl Road {
         key: Option<&str>,
     ) -> Result<Response<Incoming>, SendFault> {
         let headers = self.headers_of(head, key);
-        self.upstream.send(&Method::POST, &self.endpoint, &headers, &body).await
+        self.sent(&Method::POST, &headers, &body).await
+    }
+
+    async fn sent(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Response<Incoming>, SendFault> {
+        let mut response = self.upstream.send(method, &self.endpoint, headers, body).await?;
+        headers::turn_outward(response.headers_mut(), &self.endpoint, &self.front);
+        Ok(response)
     }
 
     /// How task ids pass to this client; `called` is the operation of which a task may come.

@@ -68,6 +68,8 @@ pub struct Resumed {
     pub event: String,
     /// What the stream is about; none for one that answers no request.
     pub stream: Option<Stream>,
+    /// A rule whose masks hold for a read's result as well as its own operation's.
+    pub also: Option<Arc<Operation>>,
 }
 
 const CLAIMED: &str = "c";
@@ -78,7 +80,13 @@ const CAPABILITIES: &str = "i";
 const OTHER: &str = "o";
 
 /// The id of an event as its client sees it.
-pub fn seal(seal: &Seal, actor: &Actor, event: &str, stream: Option<&Stream>) -> String {
+pub fn seal(
+    seal: &Seal,
+    actor: &Actor,
+    event: &str,
+    stream: Option<&Stream>,
+    also: Option<&Operation>,
+) -> String {
     let Some(Stream { id, about }) = stream else {
         return seal.seal(Handle::Event, actor, event, &[]);
     };
@@ -94,7 +102,9 @@ pub fn seal(seal: &Seal, actor: &Actor, event: &str, stream: Option<&Stream>) ->
             seal.seal(Handle::Event, actor, event, &note)
         }
         About::Read(operation) => {
-            seal.seal(Handle::Event, actor, event, &[&id, word(operation), operation.name()])
+            let also = also.into_iter().flat_map(|also| [word(also), also.name()]);
+            let note = [&id, word(operation), operation.name()].into_iter().chain(also);
+            seal.seal(Handle::Event, actor, event, &note.collect::<Vec<_>>())
         }
         About::Edited(Edit::Tools) => seal.seal(Handle::Event, actor, event, &[&id, LIST]),
         About::Edited(Edit::Capabilities) => seal.seal(Handle::Event, actor, event, &[&id, CAPABILITIES]),
@@ -118,6 +128,7 @@ pub fn open(
         let kind = if word == METHOD { Kind::Method } else { Kind::Tool };
         Ok(Arc::clone(policy.admit(actor, kind, name)?))
     };
+    let mut also = None;
     let stream = match note.as_slice() {
         [] => None,
         [id, rest @ ..] => Some(Stream {
@@ -129,6 +140,10 @@ pub fn open(
                     attempt: attempt.parse().map_err(|_| Refusal::NoSuchEvent)?,
                 },
                 [word @ (TOOL | METHOD), name] => About::Read(decide(word, name)?),
+                [word @ (TOOL | METHOD), name, other @ (TOOL | METHOD), other_name] => {
+                    also = Some(decide(other, other_name)?);
+                    About::Read(decide(word, name)?)
+                }
                 [LIST] => About::Edited(Edit::Tools),
                 [CAPABILITIES] => About::Edited(Edit::Capabilities),
                 [OTHER] => About::Other,
@@ -136,5 +151,5 @@ pub fn open(
             },
         }),
     };
-    Ok(Some(Resumed { event: opened.raw, stream }))
+    Ok(Some(Resumed { event: opened.raw, stream, also }))
 }

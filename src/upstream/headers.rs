@@ -21,7 +21,7 @@ use crate::domain::actor::Actor;
 use crate::domain::answer::is_kept_header;
 use crate::domain::seal::{Handle, Seal};
 
-pub use unchanged::{returned, unchanged};
+pub use unchanged::{returned, turn_outward, unchanged};
 
 /// The key that the backend hears.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -19,6 +19,7 @@ mod house;
 mod inner;
 mod input;
 mod json;
+mod leaks;
 mod ledger;
 mod list;
 mod mcp;

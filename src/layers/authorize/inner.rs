@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use super::{Allowed, AllowedWhat, Court};
+use crate::domain::call::{OTHER_KEY, drop_tenant};
 use crate::domain::json::{Json, Object};
 use crate::domain::policy::{Inner, Kind, Operation, Policy, Runs, need_keys};
 use crate::domain::redact::omitted;
@@ -51,7 +52,10 @@ impl Court {
         let tools = inner.iter().map(|inner| inner.tool.as_str());
         let operations = policy.decide_inner(head.caller.actor(), outer, tools)?;
         let mutates = need_keys(&operations);
-        let calls = inner.into_iter().zip(&operations).map(|(inner, operation)| {
+        let calls = inner.into_iter().zip(&operations).map(|(mut inner, operation)| {
+            // What stands beside the arguments goes on, but no more than they may it name a tenant, or a key.
+            drop_tenant(&mut inner.beside, operation.tenant_arguments());
+            inner.beside.retain(|name| name != operation.key_argument() && name != OTHER_KEY);
             let mut head = head.inside();
             let shell = Shell::new(outer.name(), runs, arguments, &inner);
             let request = request_for(request, inner, shell);

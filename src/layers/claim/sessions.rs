@@ -107,7 +107,7 @@ impl Clerk {
     where
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
-        if let Some(Resumed { event, stream: Some(stream) }) = &resumed
+        if let Some(Resumed { event, stream: Some(stream), .. }) = &resumed
             && let About::Claimed { operation, key, attempt } = &stream.about
         {
             // Its end is addressed as the call was, and its row is the call's own.

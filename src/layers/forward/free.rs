@@ -130,13 +130,14 @@ impl Road {
             headers.insert(LAST_EVENT_ID, event);
         }
         let response = self.ask_session(&Method::GET, &headers).await?;
-        let stream = resumed.and_then(|place| place.stream);
+        let (stream, also) = resumed.map(|place| (place.stream, place.also)).unwrap_or_default();
         let last = match stream.as_ref().map(|stream| &stream.about) {
             Some(About::Read(operation)) => Last::Read(Arc::clone(operation)),
             Some(About::Edited(edit)) => self.edited(*edit, policy),
             Some(About::Claimed { .. } | About::Other) | None => Last::AsItIs,
         };
-        let passing = self.passing(head, stream);
+        let mut passing = self.passing(head, stream);
+        passing.sealer.named.also = also;
         let claimed = matches!(&passing.stream, Some(Stream { about: About::Claimed { .. }, .. }));
         let is_stream = response.status().is_success() && media(response.headers()) == Media::Events;
         if claimed && response.status().is_success() && !is_stream {
@@ -237,7 +238,7 @@ impl Road {
     /// A request about a session, which has no body.
     async fn ask_session(&self, method: &Method, headers: &HeaderMap) -> Result<Response<Incoming>, Refusal> {
         let body = Bytes::new();
-        let sending = self.upstream.send(method, &self.endpoint, headers, &body);
+        let sending = self.sent(method, headers, &body);
         self.answered(timeout_at(Instant::now() + self.timeout, sending).await)
     }
 

@@ -133,7 +133,8 @@ impl Passing {
         if id.is_empty() {
             return String::new();
         }
-        resume::seal(&self.sealer.seal, &self.sealer.actor, id, self.stream.as_ref())
+        let Sealer { seal, actor, named, .. } = &self.sealer;
+        resume::seal(seal, actor, id, self.stream.as_ref(), named.also.as_deref())
     }
 
     /// The answer with nothing done to it but what every answer needs.

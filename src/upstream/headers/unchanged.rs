@@ -8,11 +8,17 @@
 //! authenticating by itself so far.
 
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_LOCATION, COOKIE, EXPECT, HeaderName, HeaderValue, LINK, LOCATION,
+    WWW_AUTHENTICATE,
+};
 use http::uri::{Authority, Scheme, Uri};
 
 use super::{Front, HOP_BY_HOP, OURS, nominated, put_actor};
 use crate::domain::actor::Actor;
+
+/// Headers that tell of places.
+const TELL_PLACES: [HeaderName; 4] = [LOCATION, CONTENT_LOCATION, LINK, WWW_AUTHENTICATE];
 
 /// The headers of a request that goes on as it came. `length` is that of its body, where its client said it.
 pub fn unchanged(client: &HeaderMap, actor: Option<&Actor>, length: Option<u64>) -> HeaderMap {
@@ -49,11 +55,20 @@ pub fn returned(upstream: &HeaderMap, has_length: bool, inner: &Uri, front: &Fro
         if (HOP_BY_HOP.contains(name) || nominated.contains(name)) && !length {
             continue;
         }
-        let tells_places = [LOCATION, WWW_AUTHENTICATE].contains(name);
-        let told = if tells_places { outward(value, inner, front) } else { None };
+        let told = if TELL_PLACES.contains(name) { outward(value, inner, front) } else { None };
         headers.append(name, told.unwrap_or_else(|| value.clone()));
     }
     headers
+}
+
+/// Puts the public address in place of the upstream's own in the headers that tell of places.
+pub fn turn_outward(headers: &mut HeaderMap, inner: &Uri, front: &Front) {
+    for (name, value) in headers.iter_mut() {
+        let told = if TELL_PLACES.contains(name) { outward(value, inner, front) } else { None };
+        if let Some(told) = told {
+            *value = told;
+        }
+    }
 }
 
 /// Backends fold whatever is neither letter nor digit: `X_Oncegate.Tenant` is one of ours to them.
