@@ -6,8 +6,12 @@
 //! place are taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), host
 //! and origin are seen to be ours ([`layers::address`]), the token becomes an actor ([`layers::authenticate`]), bytes
 //! become one checked message ([`layers::parse`]), the policy allows it ([`layers::authorize`]), a mutation's claim is
-//! committed ([`layers::claim`]), and the call goes out
-//! ([`layers::forward`]). What came back is judged, stored with its audit row, and only then told.
+//! committed ([`layers::claim`]), and the call goes out ([`layers::forward`]). What comes on the way to an answer
+//! (progress, questions) passes as it comes, down the line to the caller ([`layers::line`]); the answer is judged, stored
+//! with its audit row, and only then told.
+//!
+//! Ids of the upstream's that a client gets (sessions, tasks, places in a stream) are sealed for its actor
+//! ([`domain::seal`]), so that they open for nobody else, in any pod, with nothing stored.
 //!
 //! A gate that observes has a stack of its own: one step ([`layers::watch`]) decides what all of these would have
 //! decided, and every request goes on as it came. Nothing below is promised of it but that its records are true.
