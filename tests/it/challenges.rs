@@ -15,6 +15,9 @@ const METADATA: &str =
 /// What an upstream says that takes its inner address for the public one.
 const INNER: &str = r#"Bearer realm="mcp", resource_metadata="http://10.1.2.3:8000/.well-known/oauth-protected-resource/mcp", error="insufficient_scope", scope="orders:read orders:write""#;
 
+/// The id of every request here.
+const ID: &str = "asked";
+
 fn challenge(reply: &Reply) -> &str {
     let challenge =
         reply.http.header("www-authenticate").unwrap_or_else(|| panic!("no challenge in {reply:?}"));
@@ -22,9 +25,21 @@ fn challenge(reply: &Reply) -> &str {
     challenge
 }
 
-fn inner(status: u16) -> Answer {
-    let body = json!({ "message": "Unauthenticated at http://10.1.2.3:8000." }).to_string();
-    Answer::http(status, "application/json", &body).with_header("WWW-Authenticate", INNER)
+/// The shapes in which an upstream turns away whoever asked under [`ID`].
+fn inner(status: u16) -> [Answer; 4] {
+    let error = json!({ "code": -32001, "message": "Unauthenticated at http://10.1.2.3:8000." });
+    let rpc = json!({ "jsonrpc": "2.0", "id": ID, "error": error }).to_string();
+    [
+        Answer::http(status, "application/json", &error.to_string()),
+        Answer::http(status, "application/json", &rpc),
+        Answer::http(status, "text/event-stream", &format!("data: {rpc}\n\n")),
+        Answer::http(status, "text/plain", ""),
+    ]
+    .map(|answer| answer.with_header("WWW-Authenticate", INNER))
+}
+
+fn turned_away(status: u16) -> impl Iterator<Item = (u16, Answer)> {
+    inner(status).into_iter().map(move |answer| (status, answer))
 }
 
 /// A read, a mutation, the tools' list, another method, a notification: whatever may be turned away upstream.
@@ -33,11 +48,11 @@ fn asks(gate: &Gate, era: Era, key: &str) -> Vec<(&'static str, Ask)> {
     let note = client.rpc("notifications/initialized", &json!({}));
     let note = note.with(|body| drop(body.as_object_mut().map(|body| body.remove("id"))));
     vec![
-        ("get_invoice", client.tool("get_invoice", &json!({ "order_id": "o" }))),
-        ("refund_order", client.tool("refund_order", &json!({ "order_id": "o" })).key(key)),
-        ("tools/list", client.rpc("tools/list", &json!({}))),
-        ("resources/read", client.rpc("resources/read", &json!({ "uri": "doc://1" }))),
-        ("prompts/list", client.rpc("prompts/list", &json!({}))),
+        ("get_invoice", client.tool("get_invoice", &json!({ "order_id": "o" })).id(ID)),
+        ("refund_order", client.tool("refund_order", &json!({ "order_id": "o" })).key(key).id(ID)),
+        ("tools/list", client.rpc("tools/list", &json!({})).id(ID)),
+        ("resources/read", client.rpc("resources/read", &json!({ "uri": "doc://1" })).id(ID)),
+        ("prompts/list", client.rpc("prompts/list", &json!({})).id(ID)),
         ("notifications/initialized", note),
     ]
 }
@@ -48,9 +63,9 @@ async fn an_upstreams_challenge_is_told_as_the_gates_own_where_the_token_is_forw
     let setup = Setup::new(Home::Sqlite, &upstream.url()).set("upstream.forward_authorization", true);
     let gate = Gate::start(setup).await;
     for era in Era::ALL {
-        for status in [401, 403] {
+        for (status, answer) in [401, 403].into_iter().flat_map(turned_away) {
             for (name, ask) in asks(&gate, era, &format!("{era:?}-{status}")) {
-                upstream.script(name, [inner(status)]);
+                upstream.script(name, [answer.clone()]);
                 let reply = ask.send().await;
                 assert_eq!(reply.status(), status, "{name}: {reply:?}");
                 assert!(challenge(&reply).contains(r#"scope="orders:read orders:write""#), "{name}");
@@ -72,9 +87,9 @@ async fn an_upstreams_challenge_is_not_the_clients_business_where_its_token_is_n
     let upstream = Upstream::start().await;
     let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
     for era in Era::ALL {
-        for status in [401, 403] {
+        for (status, answer) in [401, 403].into_iter().flat_map(turned_away) {
             for (name, ask) in asks(&gate, era, &format!("{era:?}-{status}")) {
-                upstream.script(name, [inner(status)]);
+                upstream.script(name, [answer.clone()]);
                 let reply = ask.send().await;
                 assert!(reply.http.header("www-authenticate").is_none(), "{name}: {reply:?}");
                 assert!(![401, 403].contains(&reply.status()), "{name}: its token is good: {reply:?}");

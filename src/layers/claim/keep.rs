@@ -117,9 +117,11 @@ impl Keeper<'_> {
                             Refusal::UpstreamUnauthorized { scope }
                         }
                         Some(scope) if self.forwards_token => Refusal::UpstreamForbidden { scope },
+                        // In the gate's own words: a challenge's may name the upstream's inner address.
+                        Some(_) => Refusal::ExecutionFailed { detail: None },
                         // What a server says that has lost the session. The client must hear it, to begin another.
-                        _ if self.in_session && status == 404 => Refusal::NoSuchSession,
-                        _ => Refusal::ExecutionFailed { detail: detail.map(|text| short(&text, 300)) },
+                        None if self.in_session && status == 404 => Refusal::NoSuchSession,
+                        None => Refusal::ExecutionFailed { detail: detail.map(|text| short(&text, 300)) },
                     };
                     End::not_run(refusal, Some(status))
                 }
