@@ -178,6 +178,17 @@ impl Bounds {
         }
     }
 
+    /// Whether there is anything here that this method is for.
+    pub(super) fn serves(&self, method: &Method, target: &Uri) -> Result<(), Refusal> {
+        if !self.is_endpoint(target) {
+            return Err(Refusal::NoSuchEndpoint);
+        }
+        match *method {
+            Method::GET | Method::POST | Method::DELETE => Ok(()),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+        }
+    }
+
     async fn parse(
         &self,
         asked: Asked,

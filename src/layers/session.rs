@@ -6,7 +6,11 @@
 //!
 //! Absent on purpose: sessions in the modern era, which has none: the header crosses in neither direction.
 
+use http::HeaderMap;
+
 use super::parse::Head;
+use super::resume::LAST_EVENT_ID;
+use crate::domain::actor::Actor;
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::{Handle, Seal};
 use crate::mcp::message::Era;
@@ -39,4 +43,15 @@ pub(super) fn in_session(head: &Head) -> bool {
 /// The upstream's own id of the session that the request stands in.
 pub(super) fn session_of(head: &Head) -> Option<&str> {
     head.headers.get(SESSION_ID).filter(|_| head.era == Era::Legacy)?.to_str().ok()
+}
+
+/// Puts the upstream's own ids in place of sealed ones, where they open; all else stays as it came.
+pub(super) fn open_where_sealed(headers: &mut HeaderMap, seal: &Seal, actor: &Actor) {
+    for (name, handle) in [(SESSION_ID, Handle::Session), (LAST_EVENT_ID, Handle::Event)] {
+        let sealed = headers.get(&name).and_then(|value| value.to_str().ok());
+        let opened = sealed.and_then(|sealed| seal.open(handle, actor, sealed));
+        if let Some(raw) = opened.and_then(|opened| opened.raw.parse().ok()) {
+            headers.insert(name, raw);
+        }
+    }
 }

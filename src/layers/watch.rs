@@ -18,13 +18,13 @@ use hyper::body::Incoming;
 use tower::Service;
 
 use self::peek::{Peeked, peek};
-use super::address;
 use super::authorize::{Allowed, Court};
 use super::caller::Caller;
 use super::observe::Observed;
 use super::parse::{BODY_TIME, Bounds, Head, Parsed, What, check_media, with_host};
 use super::watched::{Raw, Watched, Would};
 use super::{Answer, Asked, Step};
+use super::{address, session};
 use crate::auth::{AuthFault, Verifier, bearer};
 use crate::domain::actor::Actor;
 use crate::domain::policy::Kind;
@@ -99,10 +99,20 @@ impl Eye {
         let target = parts.uri.path_and_query().cloned();
         // A tunnel has no path, and cannot be forwarded.
         let target = target.filter(|_| parts.method != Method::CONNECT).ok_or(Refusal::NoSuchEndpoint)?;
-        let headers = with_host(parts.headers, &parts.uri);
+        let mut headers = with_host(parts.headers, &parts.uri);
+        // Clients of a gate that enforced a moment ago go on where they were.
+        session::open_where_sealed(&mut headers, &self.court.seal, caller.actor());
         let mut sight = Sight { asked, caller, outside, method: parts.method, target, headers };
         if sight.method != Method::POST || !self.bounds.is_endpoint(&parts.uri) {
-            return Ok(sight.allowed(None, Would::Pass, body.map_err(AnyError::from).boxed_unsync()));
+            let would = match self.bounds.serves(&sight.method, &parts.uri) {
+                Err(refusal) => {
+                    let name = format!("{} {}", sight.method, parts.uri.path());
+                    sight.asked.learn_wanted(Kind::Method, &name);
+                    sight.refused(refusal)
+                }
+                Ok(()) => sight.outside.take().map_or(Would::Pass, Would::Refuse),
+            };
+            return Ok(sight.allowed(None, would, body.map_err(AnyError::from).boxed_unsync()));
         }
         if let Err(refusal) = check_media(&sight.headers) {
             let would = sight.refused(refusal);

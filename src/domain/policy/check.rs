@@ -225,7 +225,14 @@ impl Findings {
 
 fn observed(table: &Table<'_>, what: &str) -> Warning {
     let help = "it is written down what would be refused; take the line out to refuse it";
-    Warning(table.mistake("mode", format!("{what}: no call of it is refused")).with_help(help))
+    Warning(
+        table
+            .mistake(
+                "mode",
+                format!("{what}: no call of it that has a token is refused, unless another tool runs it"),
+            )
+            .with_help(help),
+    )
 }
 
 fn fault_of_name(kind: Kind, name: &str) -> Option<String> {

@@ -258,12 +258,10 @@ where
     let is_request = head.asked.envelope().is_some_and(|envelope| envelope.id.is_some());
     match inner.call(claimed).await? {
         Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
-        Forwarded::NotSent | Forwarded::Lost { .. } if !is_request => Err(Refusal::NoGateway),
-        Forwarded::NotSent => Err(Refusal::UpstreamUnreachable),
-        Forwarded::Lost { .. } if changes => {
-            Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
-        }
-        Forwarded::Lost { .. } => Err(Refusal::ReadFailed),
+        Forwarded::NotSent if is_request => Err(Refusal::UpstreamUnreachable),
+        Forwarded::Lost { .. } if is_request && !changes => Err(Refusal::ReadFailed),
+        // Whether a key holds back what comes next is not for a gate to say that lets everything pass.
+        Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::NoGateway),
         Forwarded::Judged { .. } | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => Err(Refusal::Internal),
     }
 }

@@ -120,6 +120,45 @@ async fn a_read_leaves_the_row_that_it_always_left() {
 }
 
 #[tokio::test]
+async fn what_enforcing_does_not_serve_is_written_down_with_its_path() {
+    let (upstream, gate) = observing(Home::Sqlite).await;
+    upstream.script("GET", [Answer::http(200, "text/plain", "fine")]);
+    upstream.script("OPTIONS", [Answer::http(204, "text/plain", "")]);
+    let ask = gate.client(Era::Legacy).rpc("ping", &json!({})).body("");
+    for (count, line, reason) in
+        [(1, "GET /health?deep=1", "would_no_such_endpoint"), (2, "OPTIONS /mcp", "would_method_not_allowed")]
+    {
+        assert!(ask.clone().line(line).send().await.status() < 300, "{line}");
+        let row = gate.audit(count).await.pop().expect("a row");
+        assert_eq!(told(&row), ("denied", reason, "yes"), "{row}");
+        assert_eq!(row["tool"], line.split('?').next().unwrap_or_default());
+    }
+    ask.clone().line("GET /mcp").send().await;
+    assert_eq!(gate.audit(2).await.len(), 2, "what would pass leaves none");
+}
+
+#[tokio::test]
+async fn clients_of_a_gate_that_enforced_a_moment_ago_go_on_where_they_were() {
+    let upstream = Upstream::start().await;
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "result": { "protocolVersion": "2025-11-25" } }).to_string();
+    upstream.script(
+        "initialize",
+        [Answer::http(200, "application/json", &body).with_header("Mcp-Session-Id", "raw-1")],
+    );
+    let mut gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url())).await;
+    let begun = gate.client(Era::Legacy).rpc("initialize", &json!({})).send().await;
+    let session = begun.http.header("mcp-session-id").expect("a session").to_owned();
+    assert!(session.starts_with("raw-1~"), "{session}");
+    gate.stop().await;
+    gate.set("mode", "observe");
+    gate.restart().await;
+    let call = gate.client(Era::Legacy).tool("get_invoice", &json!({})).header("Mcp-Session-Id", &session);
+    assert_eq!(call.send().await.met(), "first");
+    assert_eq!(upstream.calls("get_invoice")[0].http.header("mcp-session-id"), Some("raw-1"));
+}
+
+#[tokio::test]
 async fn the_log_says_loudly_that_nothing_is_refused() {
     let (_upstream, gate) = observing(Home::Sqlite).await;
     assert!(gate.logged().contains("OBSERVE MODE"), "{}", gate.logged());

@@ -316,11 +316,13 @@ fn what_is_only_observed_is_warned_of() {
     let help = "it is written down what would be refused; take the line out to refuse it";
     assert_eq!(
         told,
-        [format!("p.toml:3:1: \"t\" is only observed: no call of it is refused; {help} (warning)")]
+        [format!(
+            "p.toml:3:1: \"t\" is only observed: no call of it that has a token is refused, unless another tool runs it; {help} (warning)"
+        )]
     );
     let told =
         warnings("[defaults]\nmode = \"observe\"\n\n[tools.t]\neffect = \"read\"\nmode = \"enforce\"\n");
-    let what = "what says nothing else in this file is only observed: no call of it is refused";
+    let what = "what says nothing else in this file is only observed: no call of it that has a token is refused, unless another tool runs it";
     assert_eq!(told, [format!("p.toml:2:1: {what}; {help} (warning)")]);
     check(
         "[tools.t]\neffect = \"read\"\nmode = \"watch\"\n",
