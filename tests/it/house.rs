@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that people write; what tools put beside them is not the house's.
-const ROOMS: [&str; 6] = ["src", "tests", "examples", "policies", "deploy", ".ci"];
+const ROOMS: [&str; 7] = ["src", "tests", "examples", "policies", "deploy", "docs", ".ci"];
 
 /// What a tool put there, not a person.
 const NOT_OURS: [&str; 3] = ["node_modules", "target", "__pycache__"];

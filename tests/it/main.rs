@@ -28,6 +28,7 @@ mod mirrored;
 mod observe;
 mod outages;
 mod outcomes;
+mod pages;
 mod passing;
 mod policy;
 mod redact;

@@ -10,7 +10,7 @@ use oncegate::wire::{Retry, Shape, row};
 
 const THEN: Timestamp = Timestamp::from_micros(1);
 
-fn every_refusal() -> Vec<Refusal> {
+pub(crate) fn every_refusal() -> Vec<Refusal> {
     let detail = || "a detail".to_owned();
     let (first_seen, wait) = (THEN, Duration::from_secs(1));
     vec![
