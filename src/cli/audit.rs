@@ -10,6 +10,9 @@ use super::open::Opened;
 use super::{rows, screen};
 use crate::config::ConfigFlags;
 use crate::domain::audit::Decision;
+use crate::domain::mistake::nearest;
+use crate::domain::mode::{REPLAY, WOULD};
+use crate::domain::policy::GATE_REASONS;
 use crate::domain::units::parse_duration;
 use crate::store::{AuditFilter, RecordedEvent};
 
@@ -66,7 +69,7 @@ impl Audit {
             decision: Decision::ALL
                 .into_iter()
                 .find(|known| Some(known.as_str()) == self.decision.as_deref()),
-            reason: self.reason,
+            reason: self.reason.clone(),
             args: self.args,
             since: self.since,
             limit: self.limit,
@@ -76,8 +79,27 @@ impl Audit {
         if u32::try_from(events.len()) == Ok(self.limit) {
             eprintln!("Only the newest {} rows are shown; --limit shows more.", self.limit);
         }
+        if let (true, Some(hint)) = (events.is_empty(), self.reason.as_deref().and_then(unknown)) {
+            eprintln!("{}", screen::plain(&hint));
+        }
         Ok(())
     }
+}
+
+/// The hint where no row has a reason that the gate does not write either. Policies may have reasons of their own, so
+/// it is a hint and no mistake.
+fn unknown(reason: &str) -> Option<String> {
+    let would = GATE_REASONS.iter().chain([&REPLAY]).map(|known| format!("{WOULD}{known}"));
+    let known: Vec<String> = GATE_REASONS.iter().map(|known| (*known).to_owned()).chain(would).collect();
+    if known.iter().any(|known| known == reason) {
+        return None;
+    }
+    let words: Vec<&str> = known.iter().map(String::as_str).collect();
+    let meant = nearest(reason, &words).map(|meant| format!("; {meant}")).unwrap_or_default();
+    let end = if meant.is_empty() { "." } else { "" };
+    Some(format!(
+        "No row was found, and \"{reason}\" is no reason of the gate's own{meant}{end} They are listed in docs/answers.md."
+    ))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -45,9 +45,18 @@ pub(super) fn read_secret(path: &Path) -> Result<Secret, String> {
     Ok(Secret(bytes))
 }
 
-/// A file's bytes. A message says why they cannot be had.
+/// A file's bytes. A message says why they cannot be had, and where they were looked for.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{} cannot be read: {}", path.display(), plain(&error)))
+    fs::read(path)
+        .map_err(|error| format!("{} cannot be read{}: {}", path.display(), tried(path), plain(&error)))
+}
+
+/// The whole path that a relative one was taken for, in brackets.
+fn tried(path: &Path) -> String {
+    match std::path::absolute(path) {
+        Ok(whole) if path.is_relative() => format!(" ({})", whole.display()),
+        Ok(_) | Err(_) => String::new(),
+    }
 }
 
 /// A file's text without the line end behind it. A message says why it cannot be had.

@@ -41,6 +41,8 @@ const ALTERNATIVES: [&[&str]; 2] =
 pub struct Layers {
     pub(super) raw: RawConfig,
     pub(super) sources: Sources,
+    /// The folder in which no file was found, where none was named.
+    looked_in: Option<PathBuf>,
 }
 
 /// Where every position came from.
@@ -82,8 +84,16 @@ impl Layers {
             })?),
             None => None,
         };
+        let looked_in = if file.is_none() { env::current_dir().ok() } else { None };
         let file = file.as_deref().zip(text.as_deref());
-        Self::merge(file, env::vars_os(), flags)
+        Ok(Self { looked_in, ..Self::merge(file, env::vars_os(), flags)? })
+    }
+
+    /// Mistakes in what is configured. That no file was found explains most of them, so it is said first.
+    pub(super) fn explained(&self, mistakes: Mistakes) -> Mistakes {
+        let Some(folder) = &self.looked_in else { return mistakes };
+        let message = format!("no {USUAL_FILE} in {}", folder.display());
+        mistakes.behind(Mistake::new(Place::Settings, message).with_help("--config FILE names one"))
     }
 
     /// Lays a file's text, an environment and flags over each other.
@@ -99,7 +109,7 @@ impl Layers {
         sources.add_lines(variables(environment)?);
         sources.add_lines(flag_lines(flags));
         let raw = sources.read()?;
-        Ok(Self { raw, sources })
+        Ok(Self { raw, sources, looked_in: None })
     }
 }
 

@@ -102,7 +102,7 @@ impl Layers {
     ) -> Result<T, Mistakes> {
         let mut checks = Checks { sources: &self.sources, found: Vec::new() };
         let made = check(&mut checks, &self.raw);
-        Mistakes::none_in(checks.found)?;
+        Mistakes::none_in(checks.found).map_err(|mistakes| self.explained(mistakes))?;
         made.ok_or_else(|| Mistake::new(Place::Settings, "they are not complete").into())
     }
 }

@@ -121,6 +121,13 @@ impl Mistakes {
         if found.is_empty() { Ok(()) } else { Err(Self(found)) }
     }
 
+    /// With one before all others, wherever those stand: what explains them.
+    #[must_use]
+    pub fn behind(mut self, first: Mistake) -> Self {
+        self.0.insert(0, first);
+        self
+    }
+
     /// Each of them.
     pub fn iter(&self) -> std::slice::Iter<'_, Mistake> {
         self.0.iter()

@@ -5,6 +5,9 @@ use serde::Deserialize;
 /// Before the audit's reason for what would have been refused, or answered otherwise.
 pub const WOULD: &str = "would_";
 
+/// Behind it, for what would have been answered with the first call's answer: the one such reason that is no refusal's.
+pub const REPLAY: &str = "replay";
+
 /// What a gate does about its decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

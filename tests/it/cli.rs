@@ -2,6 +2,7 @@
 
 mod claims;
 mod house;
+mod reasons;
 mod rows;
 
 use base64::Engine as _;
@@ -64,10 +65,73 @@ async fn a_configuration_that_cannot_be_used_ends_with_78() {
     let house = House::new().await;
     house.write("jwt", "short");
     check(&house, &token, 78, "jwt");
+}
+
+/// The command must end so, with these variables set; what it says on standard error.
+fn said(house: &House, arguments: &[&str], variables: &[(&str, &str)], code: i32) -> String {
+    let output = house.command(arguments).envs(variables.iter().copied()).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} {variables:?}: {errors}");
+    errors
+}
+
+#[tokio::test]
+async fn a_log_that_would_tell_nothing_is_refused() {
+    let house = House::new().await;
+    for wrong in ["x=y=z", "loud", "info,loud", "oncegate,hyper", "inof"] {
+        let told = said(&house, &["audit"], &[("ONCEGATE_LOG", wrong)], 78);
+        assert!(told.starts_with("ONCEGATE_LOG: "), "{told}");
+    }
+    let told = said(&house, &["audit"], &[("ONCEGATE_LOG", "info,inof")], 78);
+    let way_out =
+        "\"inof\" is no level; did you mean \"info\"? One of its own for a part is written oncegate=debug";
+    assert!(told.contains(way_out), "{told}");
+    for right in [
+        "",
+        "off",
+        "DEBUG",
+        "info,oncegate=debug",
+        "3",
+        "oncegate::store=trace,warn",
+        "oncegate",
+        "[call]=info",
+    ] {
+        said(&house, &["audit"], &[("ONCEGATE_LOG", right)], 0);
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_file_that_is_said_first() {
+    let house = House::new().await;
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let first = |arguments: &[&str]| {
+        let told = said(&house, arguments, &[], 78);
+        told.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(!first(&["audit", "--store-url", "mysql://x"]).contains("no oncegate.toml"));
+    std::fs::remove_file(house.path("oncegate.toml")).unwrap();
+    let folder = house.path("").canonicalize().unwrap();
+    let says = format!("no oncegate.toml in {}; --config FILE names one", folder.display());
+    for arguments in [&serve[..], &["audit"], &["policy", "check"]] {
+        let line = first(arguments);
+        assert!(line.ends_with(&says), "{line}");
+    }
     assert_eq!(
-        house.command(&["audit"]).env("ONCEGATE_LOG", "x=y=z").output().unwrap().status.code(),
-        Some(78)
+        said(&house, &["audit", "--store-url", "sqlite:oncegate.db"], &[], 0),
+        "",
+        "no file is needed"
     );
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_named_by_its_full_path() {
+    let house = House::new().await;
+    let folder = house.path("").canonicalize().unwrap();
+    let told = said(&house, &["audit", "--store-url-file", "absent/url"], &[], 78);
+    let says = format!("absent/url cannot be read ({}): no such file", folder.join("absent/url").display());
+    assert!(told.contains(&says), "{told}");
+    let told = said(&house, &["audit", "--store-url-file", "/nowhere/url"], &[], 78);
+    assert!(told.contains("/nowhere/url cannot be read: no such file"), "{told}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use super::enter::{Met, Patience};
 use super::{Exchange, Owned};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::ledger::{Held, Terms};
+use crate::domain::mode::REPLAY;
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
 use crate::layers::claim::Claimed;
@@ -149,7 +150,7 @@ where
         match self.stored(seen) {
             Ok(_) => Unclaimed {
                 decision: Decision::Replayed,
-                reason: would("replay"),
+                reason: would(REPLAY),
                 attempt_id: seen.row.as_ref().map(|row| row.attempt_id),
             },
             Err(refusal) => Unclaimed::refused(&refusal),
