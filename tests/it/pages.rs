@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use oncegate::domain::json::{Json, MAX_DEPTH};
 use oncegate::domain::mode::{REPLAY, WOULD};
-use oncegate::domain::policy::{GATE_REASONS, Policy};
+use oncegate::domain::policy::{GATE_REASONS, Kind, Policy};
 use oncegate::wire::{Row, Shape, row};
 
 use crate::refusals::every_refusal;
@@ -121,6 +122,35 @@ fn shape(row: &Row) -> String {
         Shape::Challenge { status } => format!("challenge {status}, {}", u32::from(status) * 100),
         Shape::Fault => "error, -32603".to_owned(),
     }
+}
+
+#[test]
+fn the_example_on_the_policies_page_is_sound() {
+    let example = POLICY.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let example = example.expect("the page shows one");
+    assert_eq!(mistakes(example), "");
+    let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), example.to_owned())]).expect("sound").0;
+    let outer =
+        policy.named(Kind::Tool, "execute_tools").and_then(|outer| outer.runs()).expect("it runs others");
+    let call = POLICY.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a call");
+    let call = Json::parse(call.as_bytes(), MAX_DEPTH).expect("JSON");
+    let inner = outer.inner(call.get("arguments").and_then(Json::as_object)).expect("calls");
+    let tools: Vec<_> = inner.iter().map(|inner| inner.tool.as_str()).collect();
+    assert_eq!(tools, ["get_invoice", "refund_order"]);
+}
+
+#[test]
+fn every_refusal_there_is_is_looked_at() {
+    let source = include_str!("../../src/domain/refusal.rs");
+    let variants = source.split("pub enum Refusal {").nth(1).expect("the refusals").lines();
+    let name =
+        |line: &'static str| line.strip_prefix("    ").filter(|line| line.starts_with(char::is_uppercase));
+    let names: BTreeSet<_> =
+        variants.filter_map(name).map(|line| line.trim_end_matches([',', '{', ' '])).collect();
+    let looked_at: BTreeSet<String> = every_refusal().iter().map(|refusal| format!("{refusal:?}")).collect();
+    let looked_at: BTreeSet<_> =
+        looked_at.iter().map(|text| text.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(looked_at, names);
 }
 
 #[test]

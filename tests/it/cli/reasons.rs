@@ -15,8 +15,8 @@ fn said(house: &House, reason: &str) -> String {
 async fn an_unknown_reason_that_no_row_has_is_answered_with_the_nearest_known_one() {
     let house = House::new().await;
     for (slip, meant) in [
-        ("misssing_scope", "missing_scope"),
-        ("would_mising_scope", "would_missing_scope"),
+        ("missing_scopes", "missing_scope"),
+        ("would_missing_scopes", "would_missing_scope"),
         ("would_replayed", "would_replay"),
         ("outcome-unknown", "outcome_unknown"),
     ] {
