@@ -104,3 +104,51 @@ async fn whoever_drops_its_streams_gives_their_places_back() {
     let reply = client.tool("get_invoice", &json!({})).send().await;
     assert_eq!(reply.result()["structuredContent"]["id"], 1, "{}", reply.json());
 }
+
+#[tokio::test]
+async fn whoever_listens_takes_no_rows_place() {
+    let upstream = Upstream::start().await;
+    let mut setup = Setup::new(Home::Sqlite, &upstream.url());
+    setup.policy += "\n[methods.\"subscriptions/listen\"]\neffect = \"read\"\nredact = [\"iban\"]\n";
+    let gate = Gate::start(setup).await;
+    let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {} });
+    upstream.script("subscriptions/listen", [Answer::events().event("", &progress).then(Step::Hang)]);
+    let client = gate.client(Era::Modern);
+    let mut listening = Vec::new();
+    // More than there are places for rows.
+    for _ in 0..1100 {
+        let mut stream = client.rpc("subscriptions/listen", &json!({})).open().await.stream();
+        stream.until("progress").await;
+        listening.push(stream);
+    }
+    let reply = client.tool("get_invoice", &json!({})).send().await;
+    assert_eq!(reply.result()["structuredContent"]["run"], 1, "{}", reply.json());
+}
+
+#[tokio::test]
+async fn a_read_method_has_a_calls_whole_time_and_no_more() {
+    let upstream = Upstream::start().await;
+    let gate = Gate::start(Setup::new(Home::Sqlite, &upstream.url()).set("upstream.timeout", "1s")).await;
+    let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {} });
+    upstream.script("resources/read", [Answer::events().event("", &progress).then(Step::Hang)]);
+    let ask = gate.client(Era::Modern).rpc("resources/read", &json!({ "uri": "x:y" }));
+    let told = ask.open().await.stream().end().await;
+    assert!(told.contains("read_failed") || told.contains("execution_failed"), "{told}");
+}
+
+#[tokio::test]
+async fn an_id_that_is_used_twice_unmasks_nothing() {
+    let (upstream, gate) = started().await;
+    let client = gate.client(Era::Legacy);
+    upstream.script("ping", [Answer::events().event("id: 1/1\n", &Value::Null).then(Step::Close)]);
+    let mut stream = client.rpc("ping", &json!({})).open().await.stream();
+    stream.end().await;
+    let place = stream.last_id().expect("an id").to_owned();
+    // A server that knows its streams by the requests' ids gives a later answer under the same id.
+    let result = json!({ "content": [], "structuredContent": { "card": "hidden" } });
+    let later = json!({ "jsonrpc": "2.0", "id": 1, "result": result });
+    upstream.script("GET", [Answer::events().event("id: 1/2\n", &later).then(Step::Close)]);
+    let ask = client.rpc("", &json!({})).body("").line("GET /mcp").header("Last-Event-ID", &place);
+    let told = ask.open().await.stream().end().await;
+    assert!(!told.contains("hidden"), "{told}");
+}

@@ -59,12 +59,8 @@ impl Road {
             let (response, note) = Self::told(parts.status, passed, collected, &passing, &last)?;
             return Ok(Forwarded::Passed { response, note: Note { status: parts.status.as_u16(), ..note } });
         }
-        // A tool answers in its time; a method may take as long as its client likes.
-        let way = match operation.kind() {
-            Kind::Method if operation.name() == LISTEN => Way::Lasting,
-            Kind::Method => Way::Own(None),
-            Kind::Tool => Way::Own(Some(until)),
-        };
+        let listens = operation.kind() == Kind::Method && operation.name() == LISTEN;
+        let way = if listens { Way::Lasting } else { Way::Own(Some(until)) };
         self.answer(response, passing, Last::Read(Arc::clone(operation)), way).await
     }
 
@@ -179,7 +175,9 @@ impl Road {
         if kind == Media::Events && parts.status.is_success() {
             let learned = Learned::default();
             let reads = matches!(&last, Last::Read(operation) if operation.reads_results());
-            let row = reads.then(|| Arc::clone(&learned));
+            // A row that waits holds a place in the queue: not for as long as a client likes to listen.
+            let waits = reads && way != Way::Lasting;
+            let row = waits.then(|| Arc::clone(&learned));
             let events = Events::of(body);
             let words = words(Flow {
                 events,

@@ -258,6 +258,10 @@ impl Flow {
                     warn!("The upstream answered what was not asked on this stream; it is dropped.");
                     None
                 }
+                Met::Reply(reply) if self.is_of_another(&reply) => {
+                    warn!("An answer came on a stream of another request with the same id; it is dropped.");
+                    None
+                }
                 Met::Reply(reply) => {
                     let told = self.passing.last(&self.last, *reply);
                     let note = told.as_ref().map(|(_, _, note)| note.clone()).unwrap_or_default();
@@ -272,6 +276,16 @@ impl Flow {
                 return Word::Event(bytes, None);
             }
         }
+    }
+
+    /// Whether a stream that was asked for again brings what its own request cannot be answered with, but a tool or a
+    /// resource can: some servers know a stream by its request's id alone, and a client may have used that twice. It would
+    /// pass without its own rule's masks.
+    fn is_of_another(&self, reply: &Reply) -> bool {
+        let asked_again = !self.first && self.until.is_none() && !self.lasts;
+        let Reply::Result(result) = reply else { return false };
+        let guarded = ["content", "structuredContent", "contents"].iter().any(|name| result.contains(name));
+        asked_again && guarded && !matches!(self.last, Last::Read(_))
     }
 
     /// A stream that ended before its answer. Some clients would wait for it until they time out.
