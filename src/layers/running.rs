@@ -41,6 +41,7 @@ pub struct Running(Arc<Mutex<Book>>);
 pub struct Place {
     running: Running,
     name: Name,
+    claimed: bool,
     attempt: Option<Uuid>,
 }
 
@@ -49,7 +50,14 @@ impl Running {
     pub fn unclaimed(&self, actor: &Actor, session: Option<&str>, id: &Json) -> Place {
         let name = name(actor, session, id);
         *self.book().unclaimed.entry(name.clone()).or_default() += 1;
-        Place { running: self.clone(), name, attempt: None }
+        Place { running: self.clone(), name, claimed: false, attempt: None }
+    }
+
+    /// Enters a call that has claimed ones inside, for as long as any of them may begin.
+    pub fn around_claimed(&self, actor: &Actor, session: Option<&str>, id: &Json) -> Place {
+        let name = loose(name(actor, session, id));
+        *self.book().claimed.entry(name.clone()).or_default() += 1;
+        Place { running: self.clone(), name, claimed: true, attempt: None }
     }
 
     /// Enters a claimed call, with its caller's line.
@@ -61,11 +69,10 @@ impl Running {
         attempt: Uuid,
         line: &Arc<Line>,
     ) -> Place {
-        let name = loose(name(actor, session, id));
-        let mut book = self.book();
-        *book.claimed.entry(name.clone()).or_default() += 1;
-        book.lines.insert(attempt, Arc::clone(line));
-        Place { running: self.clone(), name, attempt: Some(attempt) }
+        let mut place = self.around_claimed(actor, session, id);
+        self.book().lines.insert(attempt, Arc::clone(line));
+        place.attempt = Some(attempt);
+        place
     }
 
     /// Whether the upstream may hear that this call is cancelled: only one that runs here without a claim.
@@ -96,13 +103,10 @@ impl Running {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut book = self.running.book();
-        let names = match self.attempt {
-            Some(attempt) => {
-                book.lines.remove(&attempt);
-                &mut book.claimed
-            }
-            None => &mut book.unclaimed,
-        };
+        if let Some(attempt) = self.attempt {
+            book.lines.remove(&attempt);
+        }
+        let names = if self.claimed { &mut book.claimed } else { &mut book.unclaimed };
         if let Some(count) = names.get_mut(&self.name) {
             *count -= 1;
             if *count == 0 {

@@ -236,6 +236,10 @@ async fn a_session_is_listened_to_and_left() {
     // An app without sessions says so itself.
     upstream.script("GET", [Answer::http(405, "text/plain", "")]);
     assert_eq!(listen(&client, None).send().await.status(), 405);
+    // What is no stream is told to nobody: nothing would be looked for in it.
+    upstream.script("GET", [Answer::http(200, "application/json", "{\"session\":\"raw\"}")]);
+    let odd = listen(&client, None).send().await;
+    assert!(odd.status() >= 400 && !odd.json().to_string().contains("raw"), "{odd:?}");
     let nobody = listen(&Client::new(gate.address(), Era::Legacy), None).send().await;
     assert_eq!(nobody.status(), 401);
 }

@@ -23,6 +23,7 @@ use crate::domain::refusal::Refusal;
 use crate::layers::authorize::Several;
 use crate::layers::forward::Forwarded;
 use crate::layers::parse::Head;
+use crate::layers::session::session_of;
 use crate::layers::words::Word;
 use crate::layers::{Answer, reply};
 use crate::mcp::collect::MAX_ANSWER_BYTES;
@@ -56,7 +57,11 @@ where
         }
         let (tell, told) = oneshot::channel();
         let tasks = self.clerk.tasks.clone();
+        // All of them bear the outer call's id: a cancellation that means a read among them must not meet what comes next.
+        let id = head.asked.envelope().and_then(|envelope| envelope.id.clone()).unwrap_or(Json::Null);
+        let place = self.clerk.running.around_claimed(head.caller.actor(), session_of(&head), &id);
         let running = async move {
+            let _place = place;
             let answer = self.one_by_one(&head, several).await;
             // Whoever hung up hears nothing.
             let _heard = tell.send(answer).is_ok();

@@ -136,8 +136,8 @@ impl Road {
         passing.sealer.named.also = also;
         let claimed = matches!(&passing.stream, Some(Stream { about: About::Claimed { .. }, .. }));
         let is_stream = response.status().is_success() && media(response.headers()) == Media::Events;
-        if claimed && response.status().is_success() && !is_stream {
-            // Whatever it is, it must not be told: the claim would not hear of it.
+        if response.status().is_success() && !is_stream {
+            // Whatever it is, it must not be told: nothing would be looked for in it, and no claim would hear of it.
             return Err(Refusal::ReadFailed);
         }
         if !claimed || !is_stream {

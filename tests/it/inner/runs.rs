@@ -243,3 +243,22 @@ async fn a_json_rpc_error_is_the_answer_or_the_last_of_the_results() {
     assert!(told["results"][1]["content"][0]["text"].to_string().contains("-32603"), "{told}");
     assert_eq!(inner_calls(&upstream).len(), 2);
 }
+
+#[tokio::test]
+async fn a_cancellation_that_means_a_read_inside_never_meets_the_mutation_after_it() {
+    let (upstream, gate) = started().await;
+    let hold = Hold::new();
+    // Each call goes out as the outer tool's: the first one is the read.
+    upstream.script("execute_tools", [single("get_invoice", &json!({ "content": [] }), true).behind(&hold)]);
+    let client = client(&gate, Era::Legacy);
+    let read = call("get_invoice", &json!({ "idempotency_key": "r" }));
+    let open = execute(&client, &[read, refund("k1", "a")]).id(7).open().await;
+    upstream.called("execute_tools", 1).await;
+    let cancel = client.rpc("notifications/cancelled", &json!({ "requestId": 7 }));
+    let cancel = cancel.with(|body| drop(body.as_object_mut().map(|body| body.remove("id"))));
+    assert_eq!(cancel.send().await.status(), 202);
+    hold.release();
+    open.reply().await;
+    let heard = upstream.received().into_iter().filter(|it| it.rpc() == "notifications/cancelled").count();
+    assert_eq!(heard, 0);
+}
