@@ -1,8 +1,8 @@
 //! The composition root: from a checked configuration to a running gate, and back to nothing.
 //!
 //! Promises: a gate that cannot keep its promises does not start (a policy with a mistake, keys that cannot be read) or
-//! does not become ready (a schema that is missing or older); on SIGTERM or SIGINT readiness falls, running calls end, claimed work is settled, queued rows are written. A
-//! second signal hurries.
+//! does not become ready (a schema that is missing or older); on SIGTERM or SIGINT readiness falls, running calls end,
+//! claimed work is settled, queued rows are written. A second signal hurries.
 //!
 //! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
 

@@ -6,8 +6,8 @@
 //! Everything else, the order of tools and members too, output schemas and the cursor of the next page, is as the
 //! upstream wrote it.
 //!
-//! Absent on purpose: reading of annotations. What a tool is, the policy says. Input schemas are changed at their top level only,
-//! and left alone where they are no objects: the key can come in other places then.
+//! Absent on purpose: reading of annotations. What a tool is, the policy says. Input schemas are changed at their top
+//! level only, and left alone where they are no objects: the key can come in other places then.
 
 use super::mirrors::Mirror;
 use crate::domain::actor::Actor;

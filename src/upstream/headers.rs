@@ -1,8 +1,9 @@
 //! Which headers cross the gate, and which are the gate's own.
 //!
-//! Promises: a session id leaves under a seal for its actor, or not at all; before the gate sets a header of its own it drops what the client sent under that name, and every name
-//! that a backend could fold into one of them (`X_Oncegate_Tenant`, `X.Oncegate.Tenant`). Hop-by-hop headers, those
-//! that `Connection` nominates, cookies and trailers stay on their side.
+//! Promises: a session id leaves under a seal for its actor, or not at all; before the gate sets a header of its own it
+//! drops what the client sent under that name, and every name that a backend could fold into one of them
+//! (`X_Oncegate_Tenant`, `X.Oncegate.Tenant`). Hop-by-hop headers, those that `Connection` nominates, cookies and
+//! trailers stay on their side.
 //!
 //! Absent on purpose: `Authorization`, unless the configuration says that gate and app are one audience.
 

@@ -1,10 +1,11 @@
 //! The official MCP clients before the gate: what an agent sees through each of them.
 //!
-//! Promises: every client, in each era that it speaks, takes the whole course: it lists and reads, changes something once
-//! and gets a replay on a new connection, hears progress before the result, answers questions, gives calls up, loses a
-//! session, and is refused in every way that a client can be; after each refusal the same session completes another call. The gate
-//! enforces, and is the real one; the upstream is the sample billing server, on the Rust SDK, and where an exact wire is
-//! needed the scripted one. What a client is by its own nature, and what it therefore cannot, stands in [`kinds`].
+//! Promises: every client, in each era that it speaks, takes the whole course: it lists and reads, changes something
+//! once and gets a replay on a new connection, hears progress before the result, answers questions, gives calls up,
+//! loses a session, and is refused in every way that a client can be; after each refusal the same session completes
+//! another call. The gate enforces, and is the real one; the upstream is the sample billing server, on the Rust SDK,
+//! and where an exact wire is needed the scripted one. What a client is by its own nature, and what it therefore
+//! cannot, stands in [`kinds`].
 //!
 //! Absent on purpose: refusals that no such client can bring about (a body that is no message, headers that disagree with
 //! it, the gate's own fault); those are held on the wire.

@@ -7,9 +7,10 @@
 //! stops at the first error, and nobody could say afterwards which of its calls had run. Taken apart, the ledger says it
 //! of each, and whoever repeats the whole gets what ran replayed and what did not run run.
 //!
-//! Absent on purpose: a change to what a framework's own search tells of the tools inside; that is a read like any other,
-//! and a model that did not learn of a key there learns of it from the refusal. And a row for the outer call where it is allowed. Those of its calls tell all that was done, and bear
-//! its trace; where it is denied there is one row, the outer call's, since nothing inside was tried.
+//! Absent on purpose: a change to what a framework's own search tells of the tools inside; that is a read like any
+//! other, and a model that did not learn of a key there learns of it from the refusal. And a row for the outer call
+//! where it is allowed. Those of its calls tell all that was done, and bear its trace; where it is denied there is one
+//! row, the outer call's, since nothing inside was tried.
 
 use std::sync::Arc;
 

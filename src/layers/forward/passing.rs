@@ -1,8 +1,9 @@
 //! Messages on their way to a client, event by event.
 //!
-//! Promises: what answers the request is what the policy says of it (masked, filtered), whether it comes as JSON or as an
-//! event; a response to anything else is no business of this client's and is dropped, and so is what some client may read
-//! as a response and the gate does not (a batch, a member named twice); all other messages pass as they came. Ids of events are sealed in the legacy era and left out in the modern one, which has none.
+//! Promises: what answers the request is what the policy says of it (masked, filtered), whether it comes as JSON or as
+//! an event; a response to anything else is no business of this client's and is dropped, and so is what some client may
+//! read as a response and the gate does not (a batch, a member named twice); all other messages pass as they came. Ids
+//! of events are sealed in the legacy era and left out in the modern one, which has none.
 //!
 //! Absent on purpose: anything that a claim hangs on (`claimed`).
 
