@@ -53,7 +53,8 @@ pub struct Reach {
 /// A keep-alive client for one upstream. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, WatchedBody>,
+    // Boxed: each connection keeps room for a row of requests.
+    client: Client<HttpsConnector<HttpConnector>, Box<WatchedBody>>,
 }
 
 impl Upstream {
@@ -115,7 +116,7 @@ impl Upstream {
         loop {
             offers += 1;
             let begun = Arc::new(AtomicBool::new(false));
-            let mut request = Request::new(WatchedBody::new(content, &begun));
+            let mut request = Request::new(Box::new(WatchedBody::new(content, &begun)));
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             *request.headers_mut() = headers.clone();

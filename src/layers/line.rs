@@ -155,7 +155,7 @@ impl Ear {
 
     fn try_send(&self, event: Bytes) -> bool {
         let permit = Arc::clone(&self.room).try_acquire_many_owned(share(&event));
-        permit.is_ok_and(|permit| self.words.try_send(Word::Event(event, Some(permit))).is_ok())
+        permit.is_ok_and(|permit| self.words.try_send(Word::event(event, Some(permit))).is_ok())
     }
 }
 
@@ -167,7 +167,7 @@ fn share(event: &Bytes) -> u32 {
 async fn send(words: &mpsc::Sender<Word>, room: Arc<Semaphore>, event: Bytes) {
     let permit: Option<OwnedSemaphorePermit> = room.acquire_many_owned(share(&event)).await.ok();
     // Whoever hung up hears nothing.
-    let _heard = words.send(Word::Event(event, permit)).await;
+    let _heard = words.send(Word::event(event, permit)).await;
 }
 
 impl Listener {

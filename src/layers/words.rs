@@ -20,11 +20,18 @@ use crate::domain::refusal::Refusal;
 #[derive(Debug)]
 pub enum Word {
     /// An event, as it goes on the stream. It holds its share of the memory that one caller may cost until it is sent.
-    Event(Bytes, Option<OwnedSemaphorePermit>),
+    Event(Box<(Bytes, Option<OwnedSemaphorePermit>)>),
     /// How the call ended. Nothing comes after it.
     End(Box<Result<Answer, Refusal>>),
     /// The stream ends without an answer: there is none to come, or it comes on another stream.
     Elsewhere,
+}
+
+impl Word {
+    /// An event, and its share. Boxed: a queue of words takes the room of its largest kind for each that it may hold.
+    pub fn event(bytes: Bytes, share: Option<OwnedSemaphorePermit>) -> Self {
+        Self::Event(Box::new((bytes, share)))
+    }
 }
 
 /// All that the caller hears, in order.

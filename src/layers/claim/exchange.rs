@@ -105,10 +105,11 @@ where
         };
         let terms = rule.terms(self.clerk.upstream_timeout);
         let _place = self.place();
-        match self.enter(&rule, &terms).await {
+        // What lasts is the forwarding. The way in and the way out are on the heap, for as long as they take.
+        match Box::pin(self.enter(&rule, &terms)).await {
             Ok(enter::Entry::Owner(owned)) => {
                 let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
-                self.settle(&held, end, &terms, owned.twin).await;
+                Box::pin(self.settle(&held, end, &terms, owned.twin)).await;
             }
             Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
             Err(refusal) => self.deny(refusal).await,
@@ -175,7 +176,7 @@ where
                 warn!("The claim is no longer this attempt's; it waits for its answer all the same.");
                 return std::future::pending().await;
             };
-            let renewed = match self.swap(expect, &draft, None).await {
+            let renewed = match Box::pin(self.swap(expect, &draft, None)).await {
                 Ok(Swap::Applied { now }) => Some(draft.at(now, expect)),
                 Ok(Swap::Mismatch { row, .. }) => row.map(|row| *row),
                 Err(fault) => {

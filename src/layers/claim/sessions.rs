@@ -179,7 +179,7 @@ impl Flow {
             match passing.met(&event, false) {
                 Met::Other(message) => {
                     if let Some(bytes) = passing.event(event, message) {
-                        return Word::Event(bytes, None);
+                        return Word::event(bytes, None);
                     }
                 }
                 Met::Stray => {

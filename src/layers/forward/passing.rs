@@ -274,7 +274,7 @@ impl Flow {
                 }
             };
             if let Some(bytes) = passed {
-                return Word::Event(bytes, None);
+                return Word::event(bytes, None);
             }
         }
     }

@@ -139,7 +139,8 @@ impl Stream {
                 },
                 Awaited::Answer(ending) => ending.await,
                 Awaited::Words(words) => match words.next().await {
-                    Some(Word::Event(bytes, held)) => {
+                    Some(Word::Event(event)) => {
+                        let (bytes, held) = *event;
                         self.held = held;
                         return Some(bytes);
                     }
