@@ -28,6 +28,7 @@ use uuid::Uuid;
 
 use self::exchange::Exchange;
 use self::journal::{Entry, Journal};
+use self::keep::Keeper;
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
 use super::forward::passing::Learned;
 use super::forward::raw::Ear;
@@ -36,13 +37,17 @@ use super::line::Line;
 use super::parse::Head;
 use super::resume::Resumed;
 use super::running::{Place, Running};
+use super::session;
 use super::watched::Raw;
 use super::{Answer, Step};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::key::Key;
+use crate::domain::ledger::ClaimId;
 use crate::domain::policy::{Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::mcp::headers::takes_events;
 use crate::mcp::message::{Message, Request};
+use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{Store, StoreError, Swap, Write, event_id};
 use crate::upstream::headers::detached;
 use crate::wire;
@@ -218,6 +223,28 @@ where
 }
 
 impl Clerk {
+    /// The name of a call's claim.
+    fn claim_id(&self, head: &Head, operation: &Operation, key: &Key) -> ClaimId {
+        ClaimId {
+            tenant: head.caller.actor().tenant().to_owned(),
+            service: self.service.clone(),
+            tool: operation.name().to_owned(),
+            key: key.as_str().to_owned(),
+        }
+    }
+
+    /// The keeper of a call's answer. `sealer` seals the ids of tasks in it.
+    fn keeper<'a>(&'a self, head: &Head, operation: &'a Operation, sealer: Sealer) -> Keeper<'a> {
+        Keeper {
+            operation,
+            fingerprinter: &self.court.fingerprinter,
+            limit: self.stored_response,
+            forwards_token: self.forwards_token,
+            in_session: session::in_session(head),
+            sealer,
+        }
+    }
+
     /// A write to the ledger; its row is counted once it is committed.
     async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
         let event = write.event.clone();

@@ -1,8 +1,8 @@
 //! The line between a claimed call and its caller.
 //!
-//! Promises: a call never waits for its caller for long: an event that a slow reader does not take in `PATIENCE` is
-//! dropped, and until that reader has caught up so is every event that does not fit at once. The call's end always
-//! has its place. One caller costs at most `ROOM` bytes of waiting events, and as much of those that it may ask for again.
+//! Promises: a call waits for its caller no longer than `PATIENCE` in all; after that, an event that does not fit at once
+//! is dropped. The call's end always has its place. One caller costs at most `ROOM` bytes of waiting events, and as much
+//! of those that it may ask for again.
 //! Whoever comes back with the id of the last event it saw takes the line over and hears the rest.
 //!
 //! Absent on purpose: the end, kept. Whoever comes back after it meets the ledger.

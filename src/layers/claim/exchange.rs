@@ -81,12 +81,7 @@ where
         forward: S,
         line: Arc<Line>,
     ) -> Self {
-        let id = ClaimId {
-            tenant: head.caller.actor().tenant().to_owned(),
-            service: clerk.service.clone(),
-            tool: mutation.operation.name().to_owned(),
-            key: mutation.key.as_str().to_owned(),
-        };
+        let id = clerk.claim_id(&head, &mutation.operation, &mutation.key);
         let attempt_id = Uuid::new_v4();
         let ask = Ask {
             args_hash: mutation.prints.signed.clone(),
@@ -202,14 +197,7 @@ where
     }
 
     fn keeper(&self) -> Keeper<'_> {
-        Keeper {
-            operation: &self.mutation.operation,
-            fingerprinter: &self.clerk.court.fingerprinter,
-            limit: self.clerk.stored_response,
-            forwards_token: self.clerk.forwards_token,
-            in_session: session::in_session(&self.head),
-            sealer: self.sealer(),
-        }
+        self.clerk.keeper(&self.head, &self.mutation.operation, self.sealer())
     }
 
     /// This attempt's row, to complete.

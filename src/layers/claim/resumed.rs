@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::Clerk;
 use super::exchange::{FIRST_PAUSE, LONGEST_PAUSE};
-use super::keep::{End, Heard, Keeper, OUTCOME_UNKNOWN};
+use super::keep::{End, Heard, OUTCOME_UNKNOWN};
 use crate::domain::answer::Kept;
 use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::chain::Chain;
@@ -29,7 +29,6 @@ use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
 use crate::layers::forward::Forwarded;
 use crate::layers::parse::Head;
-use crate::layers::session;
 use crate::mcp::judge::{Reply, judge};
 use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{StoreError, Swap, Write, event_id};
@@ -99,12 +98,7 @@ impl Clerk {
         key: &Key,
         attempt: Uuid,
     ) -> Option<Answer> {
-        let id = ClaimId {
-            tenant: head.caller.actor().tenant().to_owned(),
-            service: self.service.clone(),
-            tool: operation.name().to_owned(),
-            key: key.as_str().to_owned(),
-        };
+        let id = self.claim_id(head, operation, key);
         let claim = self.store.read(&id).await.ok()?.row?;
         let kept = answer_of(&claim, attempt)?;
         let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
@@ -128,25 +122,13 @@ impl Settlement {
     fn end(&self, reply: Reply) -> Option<End> {
         let rule = self.operation.mutation()?;
         let verdict = judge(self.status, Some(reply), true, rule.on_tool_error() == OnToolError::Release);
-        let keeper = Keeper {
-            operation: &self.operation,
-            fingerprinter: &self.clerk.court.fingerprinter,
-            limit: self.clerk.stored_response,
-            forwards_token: self.clerk.forwards_token,
-            in_session: session::in_session(&self.head),
-            sealer: self.sealer.clone(),
-        };
+        let keeper = self.clerk.keeper(&self.head, &self.operation, self.sealer.clone());
         let (status, headers, challenged) = (self.status, Vec::new(), None);
         Some(keeper.end(Forwarded::Judged { status, headers, challenged, verdict }))
     }
 
     fn id(&self) -> ClaimId {
-        ClaimId {
-            tenant: self.head.caller.actor().tenant().to_owned(),
-            service: self.clerk.service.clone(),
-            tool: self.operation.name().to_owned(),
-            key: self.key.as_str().to_owned(),
-        }
+        self.clerk.claim_id(&self.head, &self.operation, &self.key)
     }
 
     /// One try, against the row as it stands.
