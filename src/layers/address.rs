@@ -8,13 +8,15 @@
 //! public, the same under every name, and always say the public URL: such a page would gain nothing by them, while a
 //! client that was refused here may still learn where it should have gone.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request, Uri};
-use hyper::body::Incoming;
+use http_body::Body;
 use tower::Service;
 use tracing::warn;
 
@@ -26,14 +28,14 @@ use crate::domain::site::Sites;
 
 /// A request that is for this gate.
 #[derive(Debug)]
-pub struct Addressed {
+pub struct Addressed<B> {
     asked: Asked,
-    request: Request<Incoming>,
+    request: Request<B>,
 }
 
-impl Addressed {
+impl<B> Addressed<B> {
     /// The notes and the request.
-    pub(super) fn into_parts(self) -> (Asked, Request<Incoming>) {
+    pub(super) fn into_parts(self) -> (Asked, Request<B>) {
         (self.asked, self.request)
     }
 }
@@ -52,10 +54,11 @@ impl<S> Address<S> {
     }
 }
 
-impl<S> Service<Observed<Incoming>> for Address<S>
+impl<S, B> Service<Observed<B>> for Address<S>
 where
-    S: Service<Addressed, Response = Answer, Error = Refusal> + Clone + Send + 'static,
+    S: Service<Addressed<B>, Response = Answer, Error = Refusal> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     type Response = Answer;
     type Error = Refusal;
@@ -65,7 +68,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, observed: Observed<Incoming>) -> Self::Future {
+    fn call(&mut self, observed: Observed<B>) -> Self::Future {
         let mut inner = self.inner.clone();
         let sites = Arc::clone(&self.sites);
         Box::pin(async move {

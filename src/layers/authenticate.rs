@@ -5,12 +5,14 @@
 //!
 //! Absent on purpose: trust in headers. What a client says of itself is dropped before anything is forwarded.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Request;
-use hyper::body::Incoming;
+use http_body::Body;
 use tower::Service;
 
 use super::address::Addressed;
@@ -30,15 +32,15 @@ const PEEK_TIME: Duration = Duration::from_secs(2);
 
 /// A request of a verified actor.
 #[derive(Debug)]
-pub struct Authenticated {
+pub struct Authenticated<B> {
     asked: Asked,
     verified: Verified,
-    request: Request<Incoming>,
+    request: Request<B>,
 }
 
-impl Authenticated {
+impl<B> Authenticated<B> {
     /// The notes, who asks, and what.
-    pub(super) fn into_parts(self) -> (Asked, Verified, Request<Incoming>) {
+    pub(super) fn into_parts(self) -> (Asked, Verified, Request<B>) {
         (self.asked, self.verified, self.request)
     }
 }
@@ -57,10 +59,11 @@ impl<S> Authenticate<S> {
     }
 }
 
-impl<S> Service<Addressed> for Authenticate<S>
+impl<S, B> Service<Addressed<B>> for Authenticate<S>
 where
-    S: Service<Authenticated, Response = Answer, Error = Refusal> + Clone + Send + 'static,
+    S: Service<Authenticated<B>, Response = Answer, Error = Refusal> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     type Response = Answer;
     type Error = Refusal;
@@ -70,7 +73,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, addressed: Addressed) -> Self::Future {
+    fn call(&mut self, addressed: Addressed<B>) -> Self::Future {
         let mut inner = self.inner.clone();
         let verifier = Arc::clone(&self.verifier);
         Box::pin(async move {
@@ -103,7 +106,10 @@ fn refusal(fault: &AuthFault) -> Refusal {
 
 /// Reads the body of a refused request for its id and for what it wanted, so that the challenge can name the scopes.
 /// Whatever goes wrong, the answer has neither.
-async fn learn_id(asked: &Asked, request: Request<Incoming>) {
+async fn learn_id<B>(asked: &Asked, request: Request<B>)
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+{
     let reading = read_body(request.into_body(), PEEK_BYTES);
     let Ok(Ok::<_, BodyFault>(bytes)) = tokio::time::timeout(PEEK_TIME, reading).await else {
         return;

@@ -2,11 +2,13 @@
 //!
 //! Promises: never more of it in memory than the limit.
 
+use std::error::Error;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,10 @@ pub(super) enum BodyFault {
 }
 
 /// The whole body, at most `limit` bytes of it in memory.
-pub(super) async fn read_body(body: Incoming, limit: u64) -> Result<Bytes, BodyFault> {
+pub(super) async fn read_body<B>(body: B, limit: u64) -> Result<Bytes, BodyFault>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+{
     let limited = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
     match limited.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
@@ -35,7 +40,8 @@ const FORGOTTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Reads a body that nobody wants to its end, if that is near. Where a request is answered before its body has come,
 /// the connection has to be closed: under the feet of a client that took the answer and sends its next request there.
-pub(super) async fn forget(mut body: Incoming) {
+pub(super) async fn forget(body: impl Body<Data = Bytes>) {
+    let mut body = pin!(body);
     let reading = async {
         let mut left = MOST_FORGOTTEN;
         while let Some(Ok(frame)) = body.frame().await {

@@ -115,6 +115,11 @@ pub struct Sending {
 }
 
 impl Claimed {
+    /// The attempt, where the call owns a claim.
+    pub fn sending(&self) -> Option<&Sending> {
+        if let ClaimedWhat::Owned(sending) = &self.what { Some(sending) } else { None }
+    }
+
     /// What it carries along, and what it is.
     pub(super) fn into_parts(self) -> (Arc<Head>, ClaimedWhat) {
         (self.head, self.what)

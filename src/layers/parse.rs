@@ -6,6 +6,7 @@
 //! Absent on purpose: other endpoints and other HTTP methods; they are refused. GET and DELETE, which belong to legacy
 //! sessions, bring no message.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, Entry, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use hyper::body::Incoming;
+use http_body::Body;
 use tower::Service;
 
 use super::authenticate::Authenticated;
@@ -135,10 +136,11 @@ impl<S> Parse<S> {
     }
 }
 
-impl<S> Service<Authenticated> for Parse<S>
+impl<S, B> Service<Authenticated<B>> for Parse<S>
 where
     S: Service<Parsed, Response = Answer, Error = Refusal> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     type Response = Answer;
     type Error = Refusal;
@@ -148,7 +150,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, authenticated: Authenticated) -> Self::Future {
+    fn call(&mut self, authenticated: Authenticated<B>) -> Self::Future {
         let mut inner = self.inner.clone();
         let bounds = Arc::clone(&self.bounds);
         Box::pin(async move {
@@ -189,12 +191,10 @@ impl Bounds {
         }
     }
 
-    async fn parse(
-        &self,
-        asked: Asked,
-        verified: Verified,
-        request: Request<Incoming>,
-    ) -> Result<Parsed, Refusal> {
+    async fn parse<B>(&self, asked: Asked, verified: Verified, request: Request<B>) -> Result<Parsed, Refusal>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
         let (parts, body) = request.into_parts();
         let sessions = match self.wants(&parts) {
             Ok(sessions) => sessions,
