@@ -22,7 +22,10 @@ mod raw;
 mod serve;
 mod settings;
 
-pub use checked::{AuthConfig, ClaimNames, KeySource, Limits, ServeConfig, StoreConfig, UpstreamConfig};
+pub use checked::{
+    AuditConfig, AuthConfig, ClaimNames, KeySource, Limits, ServeConfig, SpoolConfig, StoreConfig,
+    UpstreamConfig,
+};
 pub use files::{Secret, load_policy, read_cases_dir, read_policy_dir};
 pub use flags::ConfigFlags;
 pub use layers::Layers;

@@ -13,7 +13,7 @@ use http::Uri;
 
 use super::files::Secret;
 use crate::domain::fingerprint::Secrets;
-use crate::domain::mode::Mode;
+use crate::domain::mode::{Mode, WhenStoreDown};
 use crate::domain::site::{HostRule, OriginRule};
 
 /// Everything that `serve` needs.
@@ -41,6 +41,8 @@ pub struct ServeConfig {
     pub auth: AuthConfig,
     /// Where claims and audit rows are.
     pub store: StoreConfig,
+    /// What happens to rows that the store cannot take.
+    pub audit: AuditConfig,
     /// The folder of the policy.
     pub policy_dir: PathBuf,
     /// How much at once.
@@ -128,6 +130,26 @@ pub struct StoreConfig {
     pub url: String,
     /// How many connections to Postgres.
     pub connections: usize,
+}
+
+/// What happens to rows that the store cannot take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuditConfig {
+    /// What becomes of reads.
+    pub when_store_down: WhenStoreDown,
+    /// Where rows and settlements wait; with `spool` there always is one.
+    pub spool: Option<SpoolConfig>,
+}
+
+/// The file in which rows and settlements wait for the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpoolConfig {
+    /// Where.
+    pub file: PathBuf,
+    /// The largest that it becomes, in bytes.
+    pub limit: u64,
 }
 
 /// How much at once.

@@ -16,7 +16,7 @@ use super::layers::Sources;
 use super::number::{Number, Texts};
 use super::settings::SETTINGS;
 use crate::domain::mistake::{Mistake, Place};
-use crate::domain::units::{Size, Span, duration_text};
+use crate::domain::units::{Size, Span, duration_text, size_text};
 
 const BODIES: RangeInclusive<u64> = 1024..=64 << 20;
 
@@ -131,10 +131,21 @@ impl Checks<'_> {
     }
 
     pub(super) fn size(&mut self, key: &str, set: Option<&Spanned<Size>>, default: u64) -> Option<u64> {
+        self.size_in(key, set, default, &BODIES)
+    }
+
+    pub(super) fn size_in(
+        &mut self,
+        key: &str,
+        set: Option<&Spanned<Size>>,
+        default: u64,
+        sound: &RangeInclusive<u64>,
+    ) -> Option<u64> {
         let Some(value) = set else { return Some(default) };
         let Size(bytes) = *value.get_ref();
-        if !BODIES.contains(&bytes) {
-            self.at(value, format!("{key} = {bytes} bytes makes no sense; it may be 1KiB to 64MiB"));
+        if !sound.contains(&bytes) {
+            let (least, most) = (size_text(*sound.start()), size_text(*sound.end()));
+            self.at(value, format!("{key} = {bytes} bytes makes no sense; it may be {least} to {most}"));
             return None;
         }
         Some(bytes)

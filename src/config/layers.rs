@@ -31,7 +31,7 @@ const FILE_VARIABLE: &str = "ONCEGATE_CONFIG";
 const NO_SETTINGS: [&str; 3] = [FILE_VARIABLE, "ONCEGATE_LOG", "ONCEGATE_LOG_FORMAT"];
 
 /// The tables whose keys are settings of their own; any other table is one setting's value.
-const SECTIONS: [&str; 6] = ["upstream", "auth", "claims", "store", "policy", "limits"];
+const SECTIONS: [&str; 7] = ["upstream", "auth", "claims", "store", "audit", "policy", "limits"];
 
 /// Settings of one section that exclude each other.
 const ALTERNATIVES: [&[&str]; 2] =

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::number::{Number, Switch, Texts};
-use crate::domain::mode::Mode;
+use crate::domain::mode::{Mode, WhenStoreDown};
 use crate::domain::units::{Size, Span};
 
 /// A setting that may be absent, and where it stands if it is not.
@@ -31,6 +31,8 @@ pub(super) struct RawConfig {
     pub(super) auth: RawAuth,
     #[serde(default)]
     pub(super) store: RawStore,
+    #[serde(default)]
+    pub(super) audit: RawAudit,
     #[serde(default)]
     pub(super) policy: RawPolicy,
     #[serde(default)]
@@ -83,6 +85,14 @@ pub(super) struct RawStore {
     pub(super) url: Set<String>,
     pub(super) url_file: Set<String>,
     pub(super) connections: Set<Number>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawAudit {
+    pub(super) when_store_down: Set<WhenStoreDown>,
+    pub(super) spool_file: Set<String>,
+    pub(super) spool_limit: Set<Size>,
 }
 
 #[derive(Default, Deserialize)]

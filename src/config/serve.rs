@@ -8,19 +8,23 @@ use std::time::Duration;
 
 use toml::Spanned;
 
-use super::checked::{AuthConfig, Limits, ServeConfig, StoreConfig, UpstreamConfig};
+use super::checked::{
+    AuditConfig, AuthConfig, Limits, ServeConfig, SpoolConfig, StoreConfig, UpstreamConfig,
+};
 use super::checks::Checks;
 use super::files::{self, Secret};
 use super::layers::Layers;
 use super::number::Texts;
-use super::raw::{RawConfig, RawLimits, RawStore, RawUpstream};
+use super::raw::{RawAudit, RawConfig, RawLimits, RawStore, RawUpstream};
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::{Mistake, Mistakes, Place};
+use crate::domain::mode::WhenStoreDown;
 use crate::domain::site::{HostRule, OriginRule};
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
+const SPOOLS: RangeInclusive<u64> = 1 << 20..=4 << 30;
 const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
 
 impl Layers {
@@ -51,6 +55,7 @@ impl Layers {
             let upstream = checks.upstream(&raw.upstream);
             let auth = checks.auth(&raw.auth);
             let store = checks.store(&raw.store);
+            let audit = checks.audit(&raw.audit);
             let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
             let limits = checks.limits(&raw.limits);
             Some(ServeConfig {
@@ -65,6 +70,7 @@ impl Layers {
                 upstream: upstream?,
                 auth: auth?,
                 store: store?,
+                audit: audit?,
                 policy_dir: PathBuf::from(policy_dir?.get_ref()),
                 limits: limits?,
             })
@@ -214,6 +220,26 @@ impl Checks<'_> {
         });
         let connections = self.number("store.connections", raw.connections.as_ref(), 2, 64);
         Some(StoreConfig { url: url?, connections: connections? })
+    }
+
+    fn audit(&mut self, raw: &RawAudit) -> Option<AuditConfig> {
+        let limit = self.size_in("audit.spool_limit", raw.spool_limit.as_ref(), 64 << 20, &SPOOLS);
+        let file = match &raw.spool_file {
+            None => None,
+            Some(value) => Some(PathBuf::from(self.text("audit.spool_file", value)?.get_ref())),
+        };
+        if let (Some(value), None) = (&raw.when_store_down, &file)
+            && *value.get_ref() == WhenStoreDown::Spool
+        {
+            self.at_with(
+                value,
+                "audit.when_store_down = \"spool\" without audit.spool_file",
+                "name a file on a disk that outlives the process, or leave it at \"refuse\"",
+            );
+        }
+        let when_store_down = raw.when_store_down.as_ref().map(|word| *word.get_ref()).unwrap_or_default();
+        let limit = limit?;
+        Some(AuditConfig { when_store_down, spool: file.map(|file| SpoolConfig { file, limit }) })
     }
 
     fn limits(&mut self, raw: &RawLimits) -> Option<Limits> {

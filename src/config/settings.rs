@@ -37,7 +37,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 38] = [
+pub const SETTINGS: [Setting; 41] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     one(
         "mode",
@@ -142,6 +142,19 @@ pub const SETTINGS: [Setting; 38] = [
         "A file that holds that URL, since it may hold a password",
     ),
     one("store.connections", "store-connections", "NUMBER", "Connections to Postgres [2]"),
+    one(
+        "audit.when_store_down",
+        "audit-when-store-down",
+        "WORD",
+        "Reads while the store is away: refuse; or spool: serve them, their rows wait in the file [refuse]",
+    ),
+    one(
+        "audit.spool_file",
+        "audit-spool-file",
+        "FILE",
+        "Keeps what the store could not take, until it does, through restarts too [memory only]",
+    ),
+    one("audit.spool_limit", "audit-spool-limit", "SIZE", "The largest that this file becomes [64MiB]"),
     one("policy.dir", "policy-dir", "DIR", "The policy: every *.toml in it, but *.cases.toml"),
     one("limits.request_body", "limits-request-body", "SIZE", "The largest request body [1MiB]"),
     one(

@@ -1,4 +1,4 @@
-//! Whether what is decided is carried out.
+//! What an operator chooses for the whole gate: whether what is decided is carried out, and what a store's outage stops.
 
 use serde::Deserialize;
 
@@ -17,4 +17,15 @@ pub enum Mode {
     Enforce,
     /// It writes them down, and lets every call go on as it came.
     Observe,
+}
+
+/// What becomes of a read while the store is away, which should take its audit row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenStoreDown {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is served, and its row waits in the spool.
+    Spool,
 }

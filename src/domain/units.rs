@@ -71,6 +71,13 @@ pub fn duration_text(duration: Duration) -> String {
     whole.map_or_else(|| "0s".to_owned(), |(unit, size)| format!("{}{unit}", millis / u128::from(*size)))
 }
 
+/// A text of one unit that reads as this size.
+pub fn size_text(bytes: u64) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let whole = units.into_iter().find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
+    whole.map_or_else(|| format!("{bytes}B"), |(unit, size)| format!("{}{unit}", bytes / size))
+}
+
 fn leading_number(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;
