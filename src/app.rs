@@ -36,6 +36,7 @@ use crate::domain::seal::Seal;
 use crate::domain::site::{NoHost, Sites};
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
+use crate::layers::claim::flights::Flights;
 use crate::layers::claim::journal::Journal;
 use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
@@ -216,6 +217,7 @@ fn parts(
         service: config.service.clone(),
         tasks: TaskTracker::new(),
         running: Running::default(),
+        flights: Flights::default(),
         journal: journal.clone(),
         upstream_timeout: config.upstream.timeout,
         stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),

@@ -7,7 +7,9 @@
 //! Absent on purpose: the decision, which is [`crate::domain::ledger`], and the wire.
 
 mod act;
+mod beat;
 mod exchange;
+pub mod flights;
 pub mod journal;
 mod keep;
 mod resumed;
@@ -27,6 +29,7 @@ use tracing::{Instrument as _, Span};
 use uuid::Uuid;
 
 use self::exchange::Exchange;
+use self::flights::Flights;
 use self::journal::{Entry, Journal};
 use self::keep::Keeper;
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
@@ -138,6 +141,8 @@ pub struct Clerk {
     pub tasks: TaskTracker,
     /// Every call that runs in this process.
     pub running: Running,
+    /// The keys that calls bring right now.
+    pub flights: Flights,
     /// Where the rows of reads queue.
     pub journal: Journal,
     /// One attempt's whole time upstream.

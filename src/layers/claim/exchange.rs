@@ -1,4 +1,4 @@
-//! One mutation's way through the ledger: [`enter`], forward, [`settle`].
+//! One mutation's way through the ledger: [`meet`] (and [`ask`]), [`enter`], forward, [`settle`].
 //!
 //! Promises, in the order of the code: nothing is forwarded before its claim is committed; the lease is renewed while
 //! the call runs; the answer is stored, with its row, before the client hears it; where storing fails the client gets
@@ -6,7 +6,9 @@
 //!
 //! Absent on purpose: choices. [`ledger::admit`] and [`ledger::settle`] make them; these files carry them out.
 
+mod ask;
 mod enter;
+mod meet;
 mod settle;
 pub(super) mod watch;
 
@@ -16,11 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tower::Service;
 use tracing::{error, warn};
 use uuid::Uuid;
 
+use super::beat;
+use super::flights::Pen;
 use super::keep::{End, Keeper};
 use super::{Claimed, ClaimedWhat, Clerk, Sending, facts};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
@@ -58,6 +62,8 @@ pub(super) struct Exchange<S> {
     line: Arc<Line>,
     id: ClaimId,
     ask: Ask,
+    /// Held from the claim to its settlement: other calls with this key hear from this one.
+    pen: Option<Pen>,
 }
 
 /// A committed claim, and what its owner must know.
@@ -67,6 +73,8 @@ struct Owned {
     deadline: Instant,
     /// The key of another call with the same arguments.
     twin: Option<String>,
+    /// The right to speak for this key.
+    pen: Pen,
 }
 
 impl<S> Exchange<S>
@@ -90,7 +98,7 @@ where
             attempt_id,
             facts: Facts { attempt_id: Some(attempt_id), ..facts(&head) },
         };
-        Self { clerk, head, mutation, forward, line, id, ask }
+        Self { clerk, head, mutation, forward, line, id, ask, pen: None }
     }
 
     /// Claim, forward, settle.
@@ -103,8 +111,10 @@ where
         // What lasts is the forwarding. The way in and the way out are on the heap, for as long as they take.
         match Box::pin(self.enter(&rule, &terms)).await {
             Ok(enter::Entry::Owner(owned)) => {
-                let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
-                Box::pin(self.settle(&held, end, &terms, owned.twin)).await;
+                let Owned { held, deadline, twin, pen } = *owned;
+                self.pen = Some(pen);
+                let (held, end) = self.forward(held, deadline, &terms).await;
+                Box::pin(self.settle(&held, end, &terms, twin)).await;
             }
             Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
             Err(refusal) => self.deny(refusal).await,
@@ -165,14 +175,19 @@ where
     /// Renews the lease for ever. Where somebody else moved the claim on it only waits: the answer may still come.
     async fn renew(&self, held: &Held, claim: &Mutex<Claim>, terms: &Terms) -> Infallible {
         loop {
-            sleep(terms.lease / 3).await;
+            sleep_until(beat::next(Instant::now(), terms.lease)).await;
             let seen = claim.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let Some((expect, draft)) = ledger::renew(&seen, &held.attempt, terms.lease) else {
                 warn!("The claim is no longer this attempt's; it waits for its answer all the same.");
+                self.pen.as_ref().inspect(|pen| pen.put_down());
                 return std::future::pending().await;
             };
             let renewed = match Box::pin(self.swap(expect, &draft, None)).await {
-                Ok(Swap::Applied { now }) => Some(draft.at(now, expect)),
+                Ok(Swap::Applied { now }) => {
+                    let renewed = draft.at(now, expect);
+                    self.pen.as_ref().inspect(|pen| pen.running(&renewed, now));
+                    Some(renewed)
+                }
                 Ok(Swap::Mismatch { row, .. }) => row.map(|row| *row),
                 Err(fault) => {
                     warn!(error = %Chain(&fault), "A lease was not renewed.");

@@ -48,7 +48,10 @@ where
         let mut pause = FIRST_PAUSE;
         loop {
             match self.store(row.as_deref(), held, &end, terms, &event).await {
-                Ok(Stored::Done(seen)) => return self.tell_end(&end, Some(&seen), held, marks, terms),
+                Ok(Stored::Done(seen)) => {
+                    self.pen.as_ref().inspect(|pen| pen.tell(&seen));
+                    return self.tell_end(&end, Some(&seen), held, marks, terms);
+                }
                 Ok(Stored::TooLate) => return self.tell_late(&end, held, marks),
                 Ok(Stored::Moved(other)) => row = other,
                 Err(fault) => {

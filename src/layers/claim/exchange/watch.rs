@@ -17,7 +17,7 @@ use tower::Service;
 use tracing::{Instrument as _, Span, info};
 use uuid::Uuid;
 
-use super::enter::{Met, Patience};
+use super::meet::{Met, Patience};
 use super::{Exchange, Owned};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::ledger::{Held, Terms};
@@ -116,8 +116,10 @@ where
         match (met, unclaimed) {
             (Ok(Met::Owner(owned)), Some(unclaimed)) => {
                 drop(unclaimed);
-                let (held, end) = self.forward(owned.held, owned.deadline, &terms).await;
-                self.settle(&held, end, &terms, owned.twin).await;
+                let Owned { held, deadline, twin, pen } = *owned;
+                self.pen = Some(pen);
+                let (held, end) = self.forward(held, deadline, &terms).await;
+                self.settle(&held, end, &terms, twin).await;
             }
             // It went on without its claim: what came of it, this attempt does not know.
             (Ok(Met::Owner(owned)), None) => {
@@ -159,7 +161,8 @@ where
 
     /// Keeps the claim while the call runs, and settles it.
     async fn record(&mut self, owned: Owned, came: impl Future<Output = Option<Forwarded>>, terms: &Terms) {
-        let Owned { held, twin, .. } = owned;
+        let Owned { held, twin, pen, .. } = owned;
+        self.pen = Some(pen);
         let claim = std::sync::Mutex::new(held.claim.clone());
         let came = tokio::select! {
             came = came => came,

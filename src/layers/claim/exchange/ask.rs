@@ -1,0 +1,194 @@
+//! The ledger is asked, by one call for all that bring its key.
+//!
+//! Promises: a claim is committed before this returns its owner; one whose commit stays uncertain owns nothing; what
+//! stands there is told to the others, however this call fares.
+//!
+//! Absent on purpose: choices, as in [`meet`](super::meet).
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+use tower::Service;
+use tracing::{error, info, warn};
+
+use super::meet::{Course, Patience};
+use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, first_seen, unavailable};
+use crate::domain::audit::{AuditEvent, Executed};
+use crate::domain::chain::Chain;
+use crate::domain::ledger::{Attempt, AttemptKind, Draft, Expect, Held, Terms};
+use crate::domain::policy::{Duplicate, Mutation as MutationRule};
+use crate::domain::refusal::Refusal;
+use crate::domain::time::Timestamp;
+use crate::layers::claim::Claimed;
+use crate::layers::claim::flights::Pen;
+use crate::layers::forward::Forwarded;
+use crate::store::{Seen, StoreError, Swap, TwinOf};
+
+/// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
+const MAX_TURNS: u32 = 16;
+
+/// What came of asking.
+pub(super) enum Learned {
+    /// The claim is this call's, as of this time.
+    Owner { held: Box<Held>, deadline: Instant, twin: Option<String>, now: Timestamp },
+    /// The first answer stands there.
+    Answered(Arc<Seen>),
+    /// Nobody knows.
+    Unsure(Unsure),
+}
+
+/// A claim whose commit was not confirmed.
+pub(super) struct Unsure {
+    attempt: Attempt,
+    expect: Expect,
+    draft: Box<Draft>,
+}
+
+/// What came of the try to commit a claim.
+enum Claiming {
+    /// It is committed, at this time.
+    Done { held: Box<Held>, now: Timestamp },
+    /// Somebody else was first: the row as it stands.
+    Other(Arc<Seen>),
+    /// Nobody knows.
+    Unsure(Unsure),
+}
+
+impl<S> Exchange<S>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + Sync,
+    S::Future: Send,
+{
+    /// Asks the ledger until it says what this call is, and tells the others what it says.
+    pub(super) async fn ask(
+        &self,
+        pen: &Pen,
+        known: Option<Arc<Seen>>,
+        rule: &MutationRule,
+        terms: &Terms,
+        mut patience: Patience,
+    ) -> Result<Learned, Refusal> {
+        let mut twin = None;
+        // Whether the others do not know this row yet.
+        let mut fresh = known.is_none();
+        // Most calls are new: the first write tries its luck without reading. A look-out for twins must know first.
+        let mut seen = match known {
+            Some(seen) => seen,
+            None if rule.twin().is_some() => Arc::new(self.read().await?),
+            None => Arc::new(Seen { row: None, now: Timestamp::from_micros(0) }),
+        };
+        let mut turns = 0;
+        while turns < MAX_TURNS {
+            turns += 1;
+            seen = match self.course(&seen, terms) {
+                Course::Run { expect, draft, attempt } => {
+                    if attempt.kind == AttemptKind::First && twin.is_none() {
+                        twin = self.look_out(rule).await?;
+                    }
+                    let deadline = Instant::now() + terms.upstream_timeout;
+                    match self.claim(expect, draft, attempt).await? {
+                        Claiming::Done { held, now } => {
+                            return Ok(Learned::Owner { held, deadline, twin, now });
+                        }
+                        Claiming::Unsure(unsure) => return Ok(Learned::Unsure(unsure)),
+                        Claiming::Other(other) => other,
+                    }
+                }
+                Course::Abandon { expect, draft } => Arc::new(self.abandon(expect, &draft).await?),
+                Course::Wait(refusal) => {
+                    if fresh {
+                        pen.tell(&seen);
+                    }
+                    turns = 0;
+                    self.begin_to_wait(&mut patience, refusal)?;
+                    self.pause(pen, &patience).await?;
+                    Arc::new(self.read().await?)
+                }
+                Course::Replay => {
+                    pen.tell(&seen);
+                    return Ok(Learned::Answered(seen));
+                }
+                Course::Refuse(refusal) => {
+                    pen.tell(&seen);
+                    return Err(refusal);
+                }
+            };
+            fresh = true;
+        }
+        // Others keep changing the row: they are running it.
+        Err(Refusal::InFlight { first_seen: first_seen(&seen), retry_after: COME_BACK })
+    }
+
+    /// Tries to commit the claim.
+    async fn claim(&self, expect: Expect, draft: Box<Draft>, attempt: Attempt) -> Result<Claiming, Refusal> {
+        match self.swap(expect, &draft, None).await {
+            Ok(Swap::Applied { now }) => {
+                let held = Box::new(Held { attempt, claim: draft.at(now, expect) });
+                Ok(Claiming::Done { held, now })
+            }
+            Ok(Swap::Mismatch { row, now }) => {
+                Ok(Claiming::Other(Arc::new(Seen { row: row.map(|row| *row), now })))
+            }
+            Err(fault @ StoreError::Uncertain(_)) => {
+                error!(error = %Chain(&fault), "A claim was not confirmed.");
+                Ok(Claiming::Unsure(Unsure { attempt, expect, draft }))
+            }
+            Err(fault) => Err(unavailable(&fault)),
+        }
+    }
+
+    /// The claim of an attempt that was not confirmed, once the store answers: as it stands there, or as it would have
+    /// been written.
+    pub(super) async fn confirmed(&self, unsure: Unsure) -> Held {
+        let Unsure { attempt, expect, draft } = unsure;
+        let mut pause = FIRST_PAUSE;
+        let seen = loop {
+            match self.clerk.store.read(&self.id).await {
+                Ok(seen) => break seen,
+                Err(fault) => {
+                    warn!(error = %Chain(&fault), "An unconfirmed claim waits for the store.");
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        Held { attempt, claim: seen.row.unwrap_or_else(|| draft.at(seen.now, expect)) }
+    }
+
+    /// Declares a dead owner's claim unknown, with the row that the owner could not write.
+    async fn abandon(&self, expect: Expect, draft: &Draft) -> Result<Seen, Refusal> {
+        info!(attempt = %draft.attempt_id, "A claim's owner is gone; its outcome is unknown.");
+        let event = AuditEvent {
+            facts: draft.facts.clone(),
+            duration_ms: None,
+            executed: Executed::Maybe,
+            ..self.event(Some("abandoned".to_owned()))
+        };
+        let swap = self.swap(expect, draft, Some(event)).await.map_err(|fault| unavailable(&fault))?;
+        Ok(match swap {
+            Swap::Applied { now } => Seen { row: Some(draft.at(now, expect)), now },
+            Swap::Mismatch { row, now } => Seen { row: row.map(|row| *row), now },
+        })
+    }
+
+    /// The earlier key of a twin, where the policy looks out for one.
+    async fn look_out(&self, rule: &MutationRule) -> Result<Option<String>, Refusal> {
+        let Some(twin) = rule.twin() else {
+            return Ok(None);
+        };
+        let of = TwinOf {
+            id: self.id.clone(),
+            user: self.ask.facts.user_id.clone(),
+            args_hashes: self.ask.accepted_hashes.clone(),
+            window: twin.window,
+        };
+        let found = self.clerk.store.twin(&of).await.map_err(|fault| unavailable(&fault))?;
+        match (found, twin.then) {
+            (None, _) => Ok(None),
+            (Some(earlier), Duplicate::Flag) => Ok(Some(earlier.key)),
+            (Some(earlier), Duplicate::Refuse) => {
+                Err(Refusal::PossibleDuplicate { earlier_key: earlier.key, first_seen: earlier.created_at })
+            }
+        }
+    }
+}

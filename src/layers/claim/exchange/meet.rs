@@ -1,0 +1,192 @@
+//! What a call meets in the ledger: it hears that from whoever of this process asks, or asks itself.
+//!
+//! Promises: only the holder of the pen asks; a caller that waits for another call holds no place meanwhile, waits as long
+//! as the policy says and its client is there, and is authorised again each time it wakes.
+//!
+//! Absent on purpose: choices. [`ledger::admit`] makes them, whoever brought the row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+use tower::Service;
+
+use super::ask::{Learned, Unsure};
+use super::{COME_BACK, Exchange, Owned, first_seen};
+use crate::domain::ledger::{self, Admission, Attempt, Conflict, Draft, Expect, Terms};
+use crate::domain::policy::{InFlight, Mutation as MutationRule};
+use crate::domain::refusal::Refusal;
+use crate::layers::claim::Claimed;
+use crate::layers::claim::flights::{Pen, Seat, Turn};
+use crate::layers::forward::Forwarded;
+use crate::store::Seen;
+
+/// How often whoever waits looks whether its caller is still there.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// What a call met in the ledger.
+pub(super) enum Met {
+    /// It owns the claim.
+    Owner(Box<Owned>),
+    /// The first answer stands there.
+    Answered(Arc<Seen>),
+    /// Its claim was not confirmed: it may own it, or not.
+    Unsure(Box<Unsure>),
+}
+
+/// A caller's patience with a running call.
+pub(super) struct Patience {
+    until: Instant,
+    /// What it waits for, and its right to wait; none until it has to.
+    waits: Option<(Refusal, OwnedSemaphorePermit)>,
+}
+
+/// Where a row leads a call.
+pub(super) enum Course {
+    /// To a write, by which it owns the claim.
+    Run { expect: Expect, draft: Box<Draft>, attempt: Attempt },
+    /// To a write that declares the owner dead.
+    Abandon { expect: Expect, draft: Box<Draft> },
+    /// Another call runs: this, unless it waits.
+    Wait(Refusal),
+    /// To the first answer.
+    Replay,
+    /// Nowhere.
+    Refuse(Refusal),
+}
+
+impl<S> Exchange<S>
+where
+    S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send + Sync,
+    S::Future: Send,
+{
+    /// What this call meets, once somebody knows.
+    pub(super) async fn meet(
+        &self,
+        rule: &MutationRule,
+        terms: &Terms,
+        mut patience: Patience,
+    ) -> Result<Met, Refusal> {
+        let mut seat = self.clerk.flights.join(&self.id);
+        let mut known = None;
+        loop {
+            match self.turn(&mut seat, &mut patience).await? {
+                Turn::Failed => return Err(Refusal::StoreUnavailable),
+                Turn::Told(seen) => {
+                    match self.course(&seen, terms) {
+                        Course::Replay => return Ok(Met::Answered(seen)),
+                        Course::Refuse(refusal) => return Err(refusal),
+                        Course::Wait(refusal) => self.begin_to_wait(&mut patience, refusal)?,
+                        // That takes the pen.
+                        Course::Run { .. } | Course::Abandon { .. } => {}
+                    }
+                    known = Some(seen);
+                }
+                Turn::Asks(pen) => {
+                    drop(seat);
+                    let learned = self.ask(&pen, known, rule, terms, patience).await;
+                    if matches!(learned, Err(Refusal::StoreUnavailable) | Ok(Learned::Unsure(_))) {
+                        pen.failed();
+                    }
+                    return Ok(match learned? {
+                        Learned::Owner { held, deadline, twin, now } => {
+                            pen.running(&held.claim, now);
+                            Met::Owner(Box::new(Owned { held: *held, deadline, twin, pen }))
+                        }
+                        Learned::Answered(seen) => Met::Answered(seen),
+                        Learned::Unsure(unsure) => Met::Unsure(Box::new(unsure)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What is next for this call. Whoever waits for another call does it as long as its patience lasts and its caller
+    /// is there.
+    async fn turn(&self, seat: &mut Seat, patience: &mut Patience) -> Result<Turn, Refusal> {
+        if patience.waits.is_none() {
+            return Ok(seat.turn().await);
+        }
+        loop {
+            let look_up = self.look_up(patience)?;
+            tokio::select! {
+                turn = seat.turn() => {
+                    self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                    return Ok(turn);
+                }
+                () = sleep_until(look_up) => {}
+            }
+        }
+    }
+
+    /// Where a row leads this call.
+    pub(super) fn course(&self, seen: &Seen, terms: &Terms) -> Course {
+        let first_seen = first_seen(seen);
+        match ledger::admit(seen.row.as_ref(), &self.ask, seen.now, terms) {
+            Admission::Run { expect, draft, attempt } => Course::Run { expect, draft, attempt },
+            Admission::Abandon { expect, draft } => Course::Abandon { expect, draft },
+            Admission::InFlight { lease_left } => {
+                Course::Wait(Refusal::InFlight { first_seen, retry_after: lease_left.min(COME_BACK) })
+            }
+            Admission::Replay => Course::Replay,
+            Admission::Conflict(Conflict::OtherArguments) => {
+                Course::Refuse(Refusal::PayloadMismatch { first_seen })
+            }
+            Admission::Conflict(Conflict::OtherUser) => {
+                Course::Refuse(Refusal::KeyOfAnotherUser { first_seen })
+            }
+            Admission::Unknown { take_over_in } => Course::Refuse(Refusal::OutcomeUnknown {
+                first_seen: Some(first_seen),
+                retry_after: take_over_in,
+            }),
+        }
+    }
+
+    /// Lets this call wait for the running one, if the policy does and not too many wait already. It gives up its place
+    /// among the calls that run.
+    pub(super) fn begin_to_wait(&self, patience: &mut Patience, refusal: Refusal) -> Result<(), Refusal> {
+        let right = match patience.waits.take() {
+            Some((_, right)) => Some(right),
+            None if patience.until <= Instant::now() => None,
+            None => self.clerk.flights.may_wait(),
+        };
+        let Some(right) = right else { return Err(refusal) };
+        self.head.asked.leave_room();
+        patience.waits = Some((refusal, right));
+        Ok(())
+    }
+
+    /// Until when it waits before it looks up again; its refusal where it waits no longer.
+    fn look_up(&self, patience: &Patience) -> Result<Instant, Refusal> {
+        let now = Instant::now();
+        match &patience.waits {
+            Some((refusal, _)) if now >= patience.until || self.line.is_deserted() => Err(refusal.clone()),
+            _ => Ok(patience.until.min(now + LOOK_UP)),
+        }
+    }
+
+    /// Pauses before the store is asked again about a call that runs elsewhere.
+    pub(super) async fn pause(&self, pen: &Pen, patience: &Patience) -> Result<(), Refusal> {
+        let asks_at = Instant::now() + pen.pace();
+        while Instant::now() < asks_at {
+            sleep_until(self.look_up(patience)?.min(asks_at)).await;
+        }
+        self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)
+    }
+}
+
+impl Patience {
+    /// None: whoever observes decides at once.
+    pub(super) fn none() -> Self {
+        Self { until: Instant::now(), waits: None }
+    }
+
+    pub(super) fn of(rule: &MutationRule) -> Self {
+        let up_to = match rule.in_flight() {
+            InFlight::Refuse => Duration::ZERO,
+            InFlight::Wait { up_to } => up_to,
+        };
+        Self { until: Instant::now() + up_to, waits: None }
+    }
+}
