@@ -34,6 +34,7 @@ use crate::domain::mode::Mode;
 use crate::domain::policy::Policy;
 use crate::domain::seal::Seal;
 use crate::domain::site::{NoHost, Sites};
+use crate::janitor::Janitor;
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::flights::Flights;
@@ -134,6 +135,12 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter), stop.clone())?;
     let tasks = parts.clerk.tasks.clone();
+    let janitor = Janitor {
+        store: Arc::clone(&store),
+        court: Arc::clone(&parts.court),
+        meter: Arc::clone(&meter),
+        service: parts.clerk.service.clone(),
+    };
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
 
     let (health_listener, listener) =
@@ -142,7 +149,11 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
     let health =
         tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
-    let looking = tokio::spawn(become_ready(Arc::clone(&store), readiness.clone(), address));
+    let (fitting, ready) = (Arc::clone(&store), readiness.clone());
+    let looking = tokio::spawn(async move {
+        become_ready(fitting, ready, address).await;
+        janitor.keep().await
+    });
     let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
         Mode::Enforce => Box::pin(server::serve(listener, stack(parts), stop.clone(), grace)),
         Mode::Observe => {

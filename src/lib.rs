@@ -13,6 +13,9 @@
 //! Ids of the upstream's that a client gets (sessions, tasks, places in a stream) are sealed for its actor
 //! ([`domain::seal`]), so that they open for nobody else, in any pod, with nothing stored.
 //!
+//! What a dead process left behind, its claims and the rows that it could not write, the [`janitor`] of any other
+//! takes in hand.
+//!
 //! A gate that observes has a stack of its own: one step ([`layers::watch`]) decides what all of these would have
 //! decided, and every request goes on as it came. Nothing below is promised of it but that its records are true.
 //!
@@ -39,7 +42,7 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin               the life of one call, whole; health and counts
+//! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
 //! store  auth  mcp  config   the edges: database, tokens, protocol, settings
@@ -53,6 +56,7 @@ pub mod auth;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod janitor;
 pub mod layers;
 pub mod mcp;
 pub mod meter;

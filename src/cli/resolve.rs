@@ -85,7 +85,11 @@ impl Resolve {
             let row = seen.row.ok_or_else(|| Failure::failed("the claim is gone"))?;
             let dead = ledger::abandon(&row, seen.now);
             let is_last = dead.is_none();
-            let event = if is_last { self.event(&id, &row) } else { abandoned(&row) };
+            let event = if is_last {
+                self.event(&id, &row)
+            } else {
+                AuditEvent::abandoned(event_id(), row.facts.clone())
+            };
             let resolved = || ledger::resolve(&row, &resolution, seen.now, ttl).map_err(Failure::failed);
             let (expect, next) = dead.map_or_else(resolved, Ok)?;
             let write = Write { id: id.clone(), expect, next, event: Some(event) };
@@ -131,11 +135,6 @@ impl Resolve {
         };
         event(facts, reason, executed)
     }
-}
-
-/// The row that a dead owner could not write.
-fn abandoned(row: &Claim) -> AuditEvent {
-    event(row.facts.clone(), "abandoned", Executed::Maybe)
 }
 
 fn event(facts: Facts, reason: &str, executed: Executed) -> AuditEvent {

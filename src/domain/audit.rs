@@ -122,3 +122,20 @@ pub struct AuditEvent {
     /// The upstream's HTTP status, where one came.
     pub upstream_status: Option<u16>,
 }
+
+impl AuditEvent {
+    /// The row of an attempt whose owner died before it could write one: whoever moves its claim on writes it, in the
+    /// same transaction.
+    pub fn abandoned(id: Uuid, facts: Facts) -> Self {
+        Self {
+            id,
+            facts,
+            decision: Decision::Allowed,
+            reason: Some("abandoned".to_owned()),
+            result_summary: None,
+            duration_ms: None,
+            executed: Executed::Maybe,
+            upstream_status: None,
+        }
+    }
+}

@@ -164,6 +164,26 @@ pub struct ListedClaim {
     pub claim: Claim,
 }
 
+/// Which claims of dead owners to look for.
+#[derive(Clone, Debug)]
+pub struct LapsedOf {
+    /// Only this service's.
+    pub service: String,
+    /// Its shortest lease: a claim that is younger cannot have lapsed, and is not looked at.
+    pub lease: std::time::Duration,
+    /// At most so many, the oldest first.
+    pub limit: u32,
+}
+
+/// Claims that somebody has to look after, and the store's time at which they did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The claims.
+    pub claims: Vec<ListedClaim>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
 /// An audit row as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
@@ -248,6 +268,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Claims, the newest first.
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError>;
+
+    /// Claims in flight whose lease has lapsed, the oldest first. What it costs does not grow with the table, nor with
+    /// the calls that were made a moment ago.
+    async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError>;
 
     /// Audit rows, oldest first.
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError>;

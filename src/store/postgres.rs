@@ -27,8 +27,8 @@ use self::connections::Connections;
 use super::grouping::Line;
 use super::op::{AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
-    AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError, StoreOptions,
-    Swap, Twin, TwinOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError,
+    StoreOptions, Swap, Twin, TwinOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -85,6 +85,10 @@ impl Store for PostgresStore {
 
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError> {
         listing::claims(self, filter).await.map_err(|fault| fault.error())
+    }
+
+    async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError> {
+        listing::lapsed(self, of).await.map_err(|fault| fault.error())
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

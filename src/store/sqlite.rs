@@ -22,8 +22,8 @@ use tokio::sync::{oneshot, watch};
 use super::grouping::Line;
 use super::op::{AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
 use super::{
-    AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Role, Schema, Seen, Store, StoreError, Swap, Twin,
-    TwinOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Role, Schema, Seen, Store,
+    StoreError, Swap, Twin, TwinOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -123,6 +123,11 @@ impl Store for SqliteStore {
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError> {
         let filter = filter.clone();
         self.at_desk(move |connection| listing::claims(connection, &filter)).await
+    }
+
+    async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError> {
+        let of = of.clone();
+        self.at_desk(move |connection| listing::lapsed(connection, &of)).await
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

@@ -18,6 +18,7 @@ mod hostile;
 mod house;
 mod inner;
 mod input;
+mod janitor;
 mod json;
 mod leaks;
 mod ledger;

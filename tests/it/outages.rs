@@ -79,12 +79,17 @@ async fn an_upstream_with_a_strangers_certificate_hears_nothing() {
 
 /// A gate whose Postgres hangs on a cable.
 pub(crate) async fn gate_on_a_cable(upstream: &Upstream) -> (Gate, Cable) {
+    on_a_cable(upstream, |setup| setup).await
+}
+
+/// The same, set up otherwise.
+pub(crate) async fn on_a_cable(upstream: &Upstream, change: impl FnOnce(Setup) -> Setup) -> (Gate, Cable) {
     let url = postgres::database().await;
     let server = postgres::address();
     let cable = Cable::to(server).await;
     let url = url.replace(&server.to_string(), &cable.address().to_string());
-    let gate = Gate::start_on(Setup::new(Home::Postgres, &upstream.url()), Some(url)).await;
-    (gate, cable)
+    let setup = change(Setup::new(Home::Postgres, &upstream.url()));
+    (Gate::start_on(setup, Some(url)).await, cable)
 }
 
 #[tokio::test]

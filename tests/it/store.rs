@@ -2,6 +2,7 @@
 //!
 //! Promises tested: `oncegate::store`, DESIGN sections 4 and 6.
 
+mod adrift;
 mod lists;
 mod postgres;
 mod samples;

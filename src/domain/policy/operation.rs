@@ -163,6 +163,11 @@ impl Mutation {
         }
     }
 
+    /// How long an attempt owns its claim without renewing it.
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+
     /// What a retry meets while the first call is still running.
     pub fn in_flight(&self) -> InFlight {
         self.in_flight

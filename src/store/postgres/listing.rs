@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::statements::{STATEMENT, query};
 use crate::domain::ledger::Status;
 use crate::store::text::{has_members, held};
-use crate::store::{AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Twin, TwinOf};
+use crate::store::{AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf};
 
 /// How long a list may take.
 const LIST: Duration = Duration::from_secs(30);
@@ -95,6 +95,29 @@ pub(super) async fn claims(store: &PostgresStore, filter: &ClaimFilter) -> Resul
         }
     }
     Ok(listed)
+}
+
+pub(super) async fn lapsed(store: &PostgresStore, of: &LapsedOf) -> Result<Found, Fault> {
+    let params = || {
+        let mut params = Params::default();
+        params.one(Type::TEXT, held(&of.service));
+        params.one(Type::INTERVAL, Delay::from(of.lease));
+        params.one(Type::INT8, i64::from(of.limit));
+        params
+    };
+    found(&ask_as_guest(store, include_str!("sql/lapsed.sql"), params).await?)
+}
+
+/// The claims in rows that each say the time; the first row may be of nulls otherwise.
+fn found(rows: &[Row]) -> Result<Found, Fault> {
+    let first = rows.first().ok_or_else(|| Fault::Corrupt("no time".to_owned()))?;
+    let mut claims = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(claim) = columns::claim(row)? {
+            claims.push(ListedClaim { id: columns::claim_id(row)?, claim });
+        }
+    }
+    Ok(Found { claims, now: columns::time(first, "now")? })
 }
 
 /// In pages, since arguments are text that only we can read: what was asked for is found whatever is in between.

@@ -8,7 +8,7 @@ use crate::domain::audit::Decision;
 use crate::domain::ledger::Status;
 use crate::domain::time::Timestamp;
 use crate::store::text::{has_members, held};
-use crate::store::{AuditFilter, ClaimFilter, ListedClaim, RecordedEvent, Twin, TwinOf};
+use crate::store::{AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf};
 
 /// The conditions that are set, and their values.
 #[derive(Default)]
@@ -49,6 +49,18 @@ pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite:
     let listed =
         |row: &rusqlite::Row<'_>| Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? });
     connection.prepare(&sql)?.query_map(params_from_iter(conditions.values), listed)?.collect()
+}
+
+pub(super) fn lapsed(connection: &Connection, of: &LapsedOf) -> rusqlite::Result<Found> {
+    let now = rows::now(connection)?;
+    let values = params![held(&of.service), now.as_micros(), now.minus(of.lease).as_micros(), of.limit];
+    let listed =
+        |row: &rusqlite::Row<'_>| Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? });
+    let claims = connection
+        .prepare_cached(include_str!("sql/lapsed.sql"))?
+        .query_map(values, listed)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Found { claims, now })
 }
 
 /// The newest rows that fit, told oldest first. Arguments are text that only we can read, so rows are looked at until

@@ -74,7 +74,12 @@ impl Gate {
 
     /// Another gate of the same service, with the same secrets, policy and claims.
     pub(crate) async fn another(&self) -> Self {
-        let mut gate = Self::in_folder(self.folder.clone(), "two", self.setup.clone());
+        self.another_as("two").await
+    }
+
+    /// Another one under this name: its files are its own.
+    pub(crate) async fn another_as(&self, name: &str) -> Self {
+        let mut gate = Self::in_folder(self.folder.clone(), name, self.setup.clone());
         gate.restart().await;
         gate
     }
@@ -113,6 +118,21 @@ impl Gate {
         let mut process = self.process.take().expect("the gate is running");
         process.kill().expect("it can be killed");
         process.wait().expect("it has ended");
+    }
+
+    /// Stops it in its tracks: it runs no further, and its connections stand.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it run on.
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process.as_ref().expect("the gate is running").id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
     }
 
     /// Asks it to stop, waits until it has, and returns its exit code.

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use super::meet::{Course, Patience};
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, first_seen, unavailable};
-use crate::domain::audit::{AuditEvent, Executed};
+use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
 use crate::domain::ledger::{Attempt, AttemptKind, Draft, Expect, Held, Terms};
 use crate::domain::policy::{Duplicate, Mutation as MutationRule};
@@ -22,7 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::layers::claim::Claimed;
 use crate::layers::claim::flights::Pen;
 use crate::layers::forward::Forwarded;
-use crate::store::{Seen, StoreError, Swap, TwinOf};
+use crate::store::{Seen, StoreError, Swap, TwinOf, event_id};
 
 /// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
 const MAX_TURNS: u32 = 16;
@@ -158,12 +158,7 @@ where
     /// Declares a dead owner's claim unknown, with the row that the owner could not write.
     async fn abandon(&self, expect: Expect, draft: &Draft) -> Result<Seen, Refusal> {
         info!(attempt = %draft.attempt_id, "A claim's owner is gone; its outcome is unknown.");
-        let event = AuditEvent {
-            facts: draft.facts.clone(),
-            duration_ms: None,
-            executed: Executed::Maybe,
-            ..self.event(Some("abandoned".to_owned()))
-        };
+        let event = AuditEvent::abandoned(event_id(), draft.facts.clone());
         let swap = self.swap(expect, draft, Some(event)).await.map_err(|fault| unavailable(&fault))?;
         Ok(match swap {
             Swap::Applied { now } => Seen { row: Some(draft.at(now, expect)), now },

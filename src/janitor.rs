@@ -1,0 +1,162 @@
+//! The janitor: looks after claims that nobody else does.
+//!
+//! Promises: a claim whose owner died becomes unknown soon after its lease has lapsed, whether or not anybody asks for
+//! it, with the row that the owner could not write, once, however many janitors look at it; a claim that is owned,
+//! settled or resolved stays as it is. Looking costs one statement that a store answers from an index. A store that is
+//! away makes it wait, and is told of once.
+//!
+//! Absent on purpose: knowing which attempts run in this process. One of them that was paused for longer than its lease
+//! is declared unknown like any other; its answer, when it comes, settles its claim all the same.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::domain::audit::AuditEvent;
+use crate::domain::chain::Chain;
+use crate::domain::ledger;
+use crate::domain::policy::{Mutation, Operation};
+use crate::domain::time::Timestamp;
+use crate::layers::authorize::Court;
+use crate::meter::Meter;
+use crate::store::{LapsedOf, ListedClaim, Store, StoreError, Swap, Write, event_id};
+
+/// How many claims are taken in hand per look. Where there are more, the next look follows at once.
+const PER_LOOK: u32 = 100;
+
+/// How many writes are on their way at once; a store groups them.
+const AT_ONCE: usize = 16;
+
+/// Between two looks, whatever the leases are.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Looks after claims.
+pub struct Janitor {
+    /// The ledger's home.
+    pub store: Arc<dyn Store>,
+    /// Knows how long leases are.
+    pub court: Arc<Court>,
+    /// Counts the rows that are written.
+    pub meter: Arc<Meter>,
+    /// The gate's `service`: other services' claims have janitors of their own.
+    pub service: String,
+}
+
+impl Janitor {
+    /// Looks after claims for as long as it is polled.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave a write under way that is applied whole, or not at all.
+    pub async fn keep(self) -> Infallible {
+        let mut store_was_away = false;
+        loop {
+            let lease = self.shortest_lease();
+            sleep(jittered(pause_for(lease))).await;
+            // Whoever outlived the store's absence renews its lease first: nobody is declared dead for that.
+            let declare = !store_was_away;
+            match self.look(lease, declare).await {
+                Ok(()) if store_was_away => {
+                    info!("The store is back; claims are looked after again.");
+                    store_was_away = false;
+                }
+                Ok(()) => {}
+                Err(fault) => {
+                    if !store_was_away {
+                        warn!(error = %Chain(&fault), "Claims are not looked after while the store is away.");
+                    }
+                    store_was_away = true;
+                }
+            }
+        }
+    }
+
+    async fn look(&self, lease: Duration, declare: bool) -> Result<(), StoreError> {
+        loop {
+            let of = LapsedOf { service: self.service.clone(), lease, limit: PER_LOOK };
+            let found = self.store.lapsed(&of).await?;
+            if !declare {
+                return Ok(());
+            }
+            let was_full = found.claims.len() >= PER_LOOK as usize;
+            let mut declaring = stream::iter(found.claims)
+                .map(|listed| self.abandon(listed, found.now))
+                .buffer_unordered(AT_ONCE);
+            while let Some(declared) = declaring.next().await {
+                declared?;
+            }
+            if !was_full {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Declares the claim unknown, if nobody was faster.
+    async fn abandon(&self, listed: ListedClaim, now: Timestamp) -> Result<(), StoreError> {
+        let ListedClaim { id, claim } = listed;
+        let Some((expect, next)) = ledger::abandon(&claim, now) else { return Ok(()) };
+        let event = AuditEvent::abandoned(event_id(), claim.facts.clone());
+        let write = Write { id: id.clone(), expect, next, event: Some(event.clone()) };
+        if let Swap::Applied { now } = self.store.swap(write).await? {
+            self.meter.row(&event);
+            warn!(
+                tenant = id.tenant,
+                tool = id.tool,
+                key = id.key,
+                attempt = %claim.attempt_id,
+                silent_for = ?claim.lease_until.map_or(Duration::ZERO, |until| now.since(until)),
+                age = ?now.since(claim.created_at),
+                "The owner of a claim is gone: its lease lapsed. Its outcome is unknown."
+            );
+        }
+        Ok(())
+    }
+
+    fn shortest_lease(&self) -> Duration {
+        let policy = self.court.policy.load();
+        let leases = policy.operations().map(AsRef::as_ref).filter_map(Operation::mutation);
+        leases.map(Mutation::lease).min().unwrap_or(Duration::MAX)
+    }
+}
+
+/// Half a lease: the living renew three times in one.
+fn pause_for(lease: Duration) -> Duration {
+    (lease / 2).clamp(PAUSES.0, PAUSES.1)
+}
+
+/// Up to a quarter more or less, so that hundreds of janitors do not come at once.
+fn jittered(pause: Duration) -> Duration {
+    let (random, _) = Uuid::new_v4().as_u64_pair();
+    // The upper half of random bits: those of the id's version are in the lower one.
+    let share = f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX);
+    pause.mul_f64(0.75 + share / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_janitor_looks_twice_a_lease_within_bounds() {
+        let secs = Duration::from_secs;
+        for (lease, pause) in
+            [(secs(0), 1), (secs(1), 1), (secs(20), 10), (secs(60), 30), (Duration::MAX, 30)]
+        {
+            assert_eq!(pause_for(lease), secs(pause));
+        }
+    }
+
+    #[test]
+    fn janitors_do_not_come_all_at_once() {
+        let pauses: Vec<_> = (0..100).map(|_| jittered(Duration::from_secs(4))).collect();
+        let bounds = Duration::from_secs(3)..=Duration::from_secs(5);
+        assert!(pauses.iter().all(|pause| bounds.contains(pause)), "{pauses:?}");
+        let early = pauses.iter().filter(|pause| **pause < Duration::from_secs(4)).count();
+        assert!((10..=90).contains(&early), "{early} of a hundred are early");
+    }
+}
