@@ -48,4 +48,5 @@ mod streams;
 mod tasks;
 mod terms;
 mod transport;
+mod waiting;
 mod wire;
