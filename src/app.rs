@@ -19,12 +19,13 @@ use http::uri::{InvalidUri, InvalidUriParts};
 use http::{HeaderValue, Uri};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
-use crate::admin::{Readiness, health};
+use crate::admin::drain::Drain;
+use crate::admin::{Operators, Readiness, health, operators};
 use crate::auth::{AuthSetupFault, NotAResource, Resource, Verifier};
 use crate::config::{ServeConfig, load_policy};
 use crate::domain::chain::Chain;
@@ -41,13 +42,15 @@ use crate::layers::claim::flights::Flights;
 use crate::layers::claim::journal::Journal;
 use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
+use crate::layers::glance::Glance;
 use crate::layers::parse::Bounds;
+use crate::layers::queue::room::{Measures, Room};
 use crate::layers::reply::Desk;
 use crate::layers::running::Running;
 use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
-use crate::server;
+use crate::server::{self, Doors};
 use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
 use crate::tls;
@@ -60,8 +63,14 @@ pub use tokens::token_settings;
 /// How long is waited between looks at a store that is not fit yet.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Connections at one time to each of the listeners that take no calls.
+const HOUSE_CONNECTIONS: usize = 256;
+
 /// How long after the upstream's timeout running calls may take to settle while the gate stops.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
+
+/// How long the store is waited for by a gate that was told twice to stop.
+const HURRY: Duration = Duration::from_millis(500);
 
 /// Why the gate does not run.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +128,7 @@ impl AppFault {
 }
 
 /// Runs the gate until it is told to stop.
-pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
+pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (policy, warnings) = load_policy(&config.policy_dir).map_err(AppFault::Policy)?;
     for warning in &warnings {
         warn!("{warning}");
@@ -130,10 +139,10 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
     let (journal, writing) = Journal::open(Arc::clone(&store), Arc::clone(&meter));
     let writing = tokio::spawn(writing);
     let (address, health_address) = (config.listen, config.health_listen);
-    let mode = config.mode;
-    let grace = config.upstream.timeout + SETTLE_TIME;
+    let (mode, admin, connections) = (config.mode, config.admin.take(), config.limits.connections);
+    let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter), stop.clone())?;
+    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter))?;
     let tasks = parts.clerk.tasks.clone();
     let janitor = Janitor {
         store: Arc::clone(&store),
@@ -142,58 +151,69 @@ pub async fn serve(config: ServeConfig) -> Result<(), AppFault> {
         service: parts.clerk.service.clone(),
     };
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
+    let drain = Drain::new(readiness.clone(), parts.room.clone());
+    let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
     let (health_listener, listener) =
         (listen("health_listen", health_address).await?, listen("listen", address).await?);
-    let health = health(readiness.clone(), meter);
+    let mut beside = JoinSet::new();
     // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
-    let health =
-        tokio::spawn(server::serve(health_listener, health, CancellationToken::new(), Duration::ZERO));
+    let house = Doors::of_the_house(HOUSE_CONNECTIONS);
+    beside.spawn(server::serve(health_listener, health(readiness.clone(), meter), house.clone()));
+    if let Some(admin) = admin {
+        let listener = listen("admin_listen", admin.listen).await?;
+        let operators = operators(Operators { token: admin.token, drain: drain.clone() });
+        beside.spawn(server::serve(listener, operators, house));
+    }
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
         become_ready(fitting, ready, address).await;
         janitor.keep().await
     });
     let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
-        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), stop.clone(), grace)),
+        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), doors)),
         Mode::Observe => {
             warn!(
                 "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
             );
-            Box::pin(server::serve(listener, watching(parts), stop.clone(), grace))
+            Box::pin(server::serve(listener, watching(parts), doors))
         }
     };
 
     let mut signals = Signals::new()?;
     tokio::select! {
         () = &mut serving => {}
-        () = signals.next() => info!("Stopping: no new connections; running calls end."),
+        () = signals.next() => info!("Stopping: no new connections, no new calls; running calls end."),
     }
-    readiness.set(false);
+    drain.stop();
     stop.cancel();
     tasks.close();
     let ending = async {
         serving.await;
         tasks.wait().await;
     };
-    tokio::select! {
+    let patience = tokio::select! {
         ended = tokio::time::timeout(grace, ending) => {
             if ended.is_err() {
                 error!(left = tasks.len(), "Some calls did not end in time; their claims will be found unknown.");
             }
+            SETTLE_TIME
         }
-        () = signals.next() => warn!(left = tasks.len(), "Hurried: claims of running calls will be found unknown."),
-    }
+        () = signals.next() => {
+            warn!(left = tasks.len(), "Hurried: claims of running calls will be found unknown.");
+            HURRY
+        }
+    };
     looking.abort();
     refreshing.abort();
     // Every inlet is gone with the stack, so the journal ends when it is empty; a store that is away is not waited for.
-    if tokio::time::timeout(SETTLE_TIME, writing).await.is_err() {
+    if tokio::time::timeout(patience, writing).await.is_err() {
         error!("Some rows of reads were not written.");
     }
-    if tokio::time::timeout(SETTLE_TIME, store.close()).await.is_err() {
+    if tokio::time::timeout(patience, store.close()).await.is_err() {
         error!("Some writes were not confirmed.");
     }
-    health.abort();
+    drop(beside);
     info!("Stopped.");
     Ok(())
 }
@@ -205,7 +225,6 @@ fn parts(
     store: Arc<dyn Store>,
     journal: Journal,
     meter: Arc<Meter>,
-    stopping: CancellationToken,
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
@@ -234,8 +253,13 @@ fn parts(
         stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
         forwards_token: config.upstream.forward_authorization,
     };
+    let room = Room::new(Measures {
+        places: config.limits.concurrent_calls,
+        queue: config.limits.queued_calls,
+        queue_time: config.limits.queue_time,
+    });
     Ok(Parts {
-        room: Arc::new(Semaphore::new(config.limits.concurrent_calls)),
+        room: room.clone(),
         desk: Arc::new(Desk {
             store,
             service: config.service,
@@ -243,13 +267,15 @@ fn parts(
             authorization_servers,
             court: Arc::clone(&court),
             journal,
-            stopping,
+            stopping: room.closed().clone(),
         }),
         sites: Arc::new(sites.map_err(AppFault::PublicHost)?),
         verifier,
+        glance: Arc::new(Glance::new(config.limits.request_body)),
         bounds: Arc::new(Bounds {
             mcp_path: config.upstream.mcp_path,
             request_body: config.limits.request_body,
+            body_time: config.limits.body_time,
         }),
         court,
         clerk: Arc::new(clerk),
@@ -294,7 +320,7 @@ async fn become_ready(store: Arc<dyn Store>, readiness: Readiness, address: Sock
     loop {
         let schema = store.schema().await;
         if matches!(schema, Ok(Schema::Fits)) {
-            readiness.set(true);
+            readiness.fits();
             return info!(%address, "Ready.");
         }
         let sentence = match schema {

@@ -23,10 +23,10 @@ mod serve;
 mod settings;
 
 pub use checked::{
-    AuditConfig, AuthConfig, ClaimNames, KeySource, Limits, ServeConfig, SpoolConfig, StoreConfig,
-    UpstreamConfig,
+    AdminConfig, AuditConfig, AuthConfig, ClaimNames, KeySource, Limits, ServeConfig, SpoolConfig,
+    StoreConfig, UpstreamConfig,
 };
-pub use files::{Secret, load_policy, read_cases_dir, read_policy_dir};
+pub use files::{AdminToken, Secret, load_policy, read_cases_dir, read_policy_dir};
 pub use flags::ConfigFlags;
 pub use layers::Layers;
 pub use settings::{SETTINGS, Setting};

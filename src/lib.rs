@@ -2,11 +2,12 @@
 //!
 //! # The life of a call
 //!
-//! [`server`] takes a connection and hands each request to the [`stack`], which is read from top to bottom: notes and a
-//! place are taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), host
-//! and origin are seen to be ours ([`layers::address`]), the token becomes an actor ([`layers::authenticate`]), bytes
-//! become one checked message ([`layers::parse`]), the policy allows it ([`layers::authorize`]), a mutation's claim is
-//! committed ([`layers::claim`]), and the call goes out ([`layers::forward`]). What comes on the way to an answer
+//! [`server`] takes a connection and hands each request to the [`stack`], which is read from top to bottom: notes are
+//! taken ([`layers::observe`]), the one step that answers stands around the rest ([`layers::reply`]), host and origin are
+//! seen to be ours ([`layers::address`]), the token becomes an actor ([`layers::authenticate`]), the call finds a place
+//! among the running ones, in its tenant's turn ([`layers::queue`]), bytes become one checked message
+//! ([`layers::parse`]), the policy allows it ([`layers::authorize`]), a mutation's claim is committed
+//! ([`layers::claim`]), and the call goes out ([`layers::forward`]). What comes on the way to an answer
 //! (progress, questions) passes as it comes, down the line to the caller ([`layers::line`]); the answer is judged, stored
 //! with its audit row, and only then told.
 //!

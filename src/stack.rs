@@ -53,7 +53,6 @@ use std::sync::Arc;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
 use tower::{Service, ServiceBuilder};
 
 use crate::auth::Verifier;
@@ -63,8 +62,11 @@ use crate::layers::authenticate::Authenticate;
 use crate::layers::authorize::{Authorize, Court};
 use crate::layers::claim::{Claim, Clerk};
 use crate::layers::forward::{Forward, Road};
+use crate::layers::glance::Glance;
 use crate::layers::observe::Observe;
 use crate::layers::parse::{Bounds, Parse};
+use crate::layers::queue::Queue;
+use crate::layers::queue::room::Room;
 use crate::layers::reply::{Desk, Reply};
 use crate::layers::watch::{Eye, Watch};
 use crate::wire::envelope::Body;
@@ -73,13 +75,15 @@ use crate::wire::envelope::Body;
 #[derive(Clone)]
 pub struct Parts {
     /// Room for concurrent calls.
-    pub room: Arc<Semaphore>,
+    pub room: Room,
     /// Answers.
     pub desk: Arc<Desk>,
     /// Where the gate may be called, and from where.
     pub sites: Arc<Sites>,
     /// Knows actors.
     pub verifier: Arc<Verifier>,
+    /// Looks at what is refused before it is read.
+    pub glance: Arc<Glance>,
     /// What is read.
     pub bounds: Arc<Bounds>,
     /// Decides by the policy.
@@ -97,12 +101,13 @@ pub fn stack(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, sites, verifier, bounds, court, clerk, road } = parts;
+    let Parts { room, desk, sites, verifier, glance, bounds, court, clerk, road } = parts;
     ServiceBuilder::new()
-        .layer_fn(move |inner| Observe::new(inner, Arc::clone(&room))) // outermost: sees every answer, gives none
+        .layer_fn(move |inner| Observe::new(inner, room.clone())) // outermost: sees every answer, gives none
         .layer_fn(move |inner| Reply::new(inner, Arc::clone(&desk))) // the only one that answers; catches panics below
         .layer_fn(move |inner| Address::new(inner, Arc::clone(&sites))) // before the token: a page that is not for us learns nothing
         .layer_fn(move |inner| Authenticate::new(inner, Arc::clone(&verifier))) // before anything a stranger sent is read
+        .layer_fn(move |inner| Queue::new(inner, Arc::clone(&glance))) // after the token: turns are the tenants'; before anything is read
         .layer_fn(move |inner| Parse::new(inner, Arc::clone(&bounds))) // one parse; all below decide by its result
         .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // before the claim: a replay needs the scope too
         .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // from here on the caller may hang up
@@ -116,10 +121,10 @@ pub fn watching(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, sites, verifier, bounds, court, clerk, road } = parts;
+    let Parts { room, desk, sites, verifier, glance: _, bounds, court, clerk, road } = parts;
     let eye = Arc::new(Eye { sites, verifier, bounds, court });
     ServiceBuilder::new()
-        .layer_fn(move |inner| Observe::new(inner, Arc::clone(&room))) // as above
+        .layer_fn(move |inner| Observe::new(inner, room.clone())) // as above
         .layer_fn(move |inner| Reply::watching(inner, Arc::clone(&desk))) // answers what cannot be forwarded
         .layer_fn(move |inner| Watch::new(inner, Arc::clone(&eye))) // what comes out of it is observed, by its type
         .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // records what would have been claimed

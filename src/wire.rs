@@ -338,6 +338,16 @@ pub fn row(refusal: &Refusal) -> Row {
             "The gate is busy; nothing was run. Try again with the same key in a moment.".into(),
         )
         .after(Duration::from_secs(1)),
+        Refusal::Draining => of(
+            "overloaded",
+            "draining",
+            Told { code: 50_302 },
+            NOTHING_RAN,
+            "The gate is about to stop; nothing was run. Try again with the same key in a moment: another one takes the \
+             call."
+                .into(),
+        )
+        .after(Duration::from_secs(1)),
         Refusal::Internal => same(
             "internal_error",
             Fault,

@@ -7,6 +7,7 @@
 
 mod audit;
 mod claims;
+mod drain;
 mod failure;
 mod log;
 mod open;
@@ -35,6 +36,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Drain(drain::Drain),
     Token(token::Token),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -60,6 +62,7 @@ impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
             Self::Serve(serve) => serve.run(),
+            Self::Drain(drain) => alone(drain.run()),
             Self::Token(token) => token.run(),
             Self::Policy(policy) => policy.run(),
             Self::Claims(claims) => alone(claims.run()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::files::Secret;
+use super::files::{AdminToken, Secret};
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mode::{Mode, WhenStoreDown};
 use crate::domain::site::{HostRule, OriginRule};
@@ -29,6 +29,8 @@ pub struct ServeConfig {
     pub listen: SocketAddr,
     /// Where health and metrics are.
     pub health_listen: SocketAddr,
+    /// Where operators' requests come in; none where nobody is to listen there.
+    pub admin: Option<AdminConfig>,
     /// The MCP endpoint as clients dial it: an absolute http or https URL.
     pub public_url: String,
     /// Hosts by which clients may call the gate, besides that of `public_url` and the loopback names.
@@ -47,6 +49,15 @@ pub struct ServeConfig {
     pub policy_dir: PathBuf,
     /// How much at once.
     pub limits: Limits,
+}
+
+/// The listener for operators.
+#[non_exhaustive]
+pub struct AdminConfig {
+    /// Where it is.
+    pub listen: SocketAddr,
+    /// What every request there must carry.
+    pub token: AdminToken,
 }
 
 /// The app.
@@ -160,6 +171,14 @@ pub struct Limits {
     pub request_body: u64,
     /// The largest answer that is kept for replays, in bytes.
     pub stored_response: u64,
+    /// How long a client may take to send a body.
+    pub body_time: Duration,
     /// Calls at one time.
     pub concurrent_calls: usize,
+    /// Calls that may wait.
+    pub queued_calls: usize,
+    /// How long one may wait.
+    pub queue_time: Duration,
+    /// Connections at one time.
+    pub connections: usize,
 }

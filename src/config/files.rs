@@ -31,6 +31,34 @@ impl AsRef<[u8]> for Secret {
     }
 }
 
+/// The fewest bytes of an admin token.
+const MIN_TOKEN_BYTES: usize = 16;
+
+/// The token of operators. It fits into a header.
+#[derive(Clone)]
+pub struct AdminToken(String);
+
+impl AdminToken {
+    /// The text behind `Bearer `.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The operators' token in a file. A message says what is wrong with it.
+pub(super) fn read_admin_token(path: &Path) -> Result<AdminToken, String> {
+    let text = read_text(path)?;
+    let found = text.len();
+    let path = path.display();
+    if found < MIN_TOKEN_BYTES {
+        return Err(format!("the token in {path} has {found} bytes, and needs {MIN_TOKEN_BYTES} or more"));
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("the token in {path} is not one word of printable ASCII, as a header wants it"));
+    }
+    Ok(AdminToken(text))
+}
+
 /// The secret in a file, without the line end that editors leave behind it. A message says what is wrong with it.
 pub(super) fn read_secret(path: &Path) -> Result<Secret, String> {
     let mut bytes = read(path)?;

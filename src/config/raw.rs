@@ -22,6 +22,8 @@ pub(super) struct RawConfig {
     pub(super) secret_file: Set<Texts>,
     pub(super) listen: Set<String>,
     pub(super) health_listen: Set<String>,
+    pub(super) admin_listen: Set<String>,
+    pub(super) admin_token_file: Set<String>,
     pub(super) public_url: Set<String>,
     pub(super) allowed_hosts: Set<Texts>,
     pub(super) allowed_origins: Set<Texts>,
@@ -106,5 +108,9 @@ pub(super) struct RawPolicy {
 pub(super) struct RawLimits {
     pub(super) request_body: Set<Size>,
     pub(super) stored_response: Set<Size>,
+    pub(super) body_time: Set<Span>,
     pub(super) concurrent_calls: Set<Number>,
+    pub(super) queued_calls: Set<Number>,
+    pub(super) queue_time: Set<Span>,
+    pub(super) connections: Set<Number>,
 }

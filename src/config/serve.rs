@@ -9,7 +9,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::checked::{
-    AuditConfig, AuthConfig, Limits, ServeConfig, SpoolConfig, StoreConfig, UpstreamConfig,
+    AdminConfig, AuditConfig, AuthConfig, Limits, ServeConfig, SpoolConfig, StoreConfig, UpstreamConfig,
 };
 use super::checks::Checks;
 use super::files::{self, Secret};
@@ -25,6 +25,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
 const SPOOLS: RangeInclusive<u64> = 1 << 20..=4 << 30;
+const BODY_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
+const QUEUE_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
 
 impl Layers {
@@ -37,6 +39,12 @@ impl Layers {
             let health_listen = checks.address("health_listen", raw.health_listen.as_ref(), "0.0.0.0:8081");
             if let (Some(value), true) = (&raw.health_listen, listen.is_some() && listen == health_listen) {
                 checks.at(value, "health_listen is the address of listen");
+            }
+            let admin = checks.admin(raw);
+            if let (Some(value), Some(Some(admin))) = (&raw.admin_listen, &admin)
+                && [listen, health_listen].contains(&Some(admin.listen))
+            {
+                checks.at(value, "admin_listen is the address of another listener");
             }
             let public_url = checks.required("public_url", raw.public_url.as_ref());
             let public_url = public_url.and_then(|url| checks.url(url).map(|_| url.get_ref().clone()));
@@ -64,6 +72,7 @@ impl Layers {
                 secrets: secrets?,
                 listen: listen?,
                 health_listen: health_listen?,
+                admin: admin?,
                 public_url: public_url?,
                 allowed_hosts: hosts?,
                 allowed_origins: origins?,
@@ -80,6 +89,17 @@ impl Layers {
     /// What a command needs that makes or checks tokens.
     pub fn auth(&self) -> Result<AuthConfig, Mistakes> {
         self.checked(|checks, raw| checks.auth(&raw.auth))
+    }
+
+    /// What a command needs that talks to the running gate.
+    pub fn admin(&self) -> Result<AdminConfig, Mistakes> {
+        self.checked(|checks, raw| {
+            let admin = checks.admin(raw);
+            if matches!(admin, Some(None)) {
+                checks.missing(&["admin_token_file"]);
+            }
+            admin.flatten()
+        })
     }
 
     /// What a command needs that looks at the store.
@@ -114,6 +134,15 @@ impl Layers {
 }
 
 impl Checks<'_> {
+    /// The listener for operators; none inside where no token is named.
+    fn admin(&mut self, raw: &RawConfig) -> Option<Option<AdminConfig>> {
+        let listen = self.address("admin_listen", raw.admin_listen.as_ref(), "127.0.0.1:9090");
+        let Some(file) = &raw.admin_token_file else { return Some(None) };
+        let token = files::read_admin_token(file.get_ref().as_ref());
+        let token = token.map_err(|message| self.at(file, message)).ok();
+        Some(Some(AdminConfig { listen: listen?, token: token? }))
+    }
+
     fn service(&mut self, set: Option<&Spanned<String>>) -> Option<String> {
         let value = self.required("service", set)?;
         let name = value.get_ref();
@@ -245,12 +274,22 @@ impl Checks<'_> {
     fn limits(&mut self, raw: &RawLimits) -> Option<Limits> {
         let request_body = self.size("limits.request_body", raw.request_body.as_ref(), 1 << 20);
         let stored_response = self.size("limits.stored_response", raw.stored_response.as_ref(), 1 << 20);
+        let body_time =
+            self.span("limits.body_time", raw.body_time.as_ref(), Duration::from_secs(30), &BODY_TIMES);
         let concurrent_calls =
             self.number("limits.concurrent_calls", raw.concurrent_calls.as_ref(), 1024, 1 << 20);
+        let queued_calls = self.number("limits.queued_calls", raw.queued_calls.as_ref(), 1024, 1 << 20);
+        let queue_time =
+            self.span("limits.queue_time", raw.queue_time.as_ref(), Duration::from_secs(5), &QUEUE_TIMES);
+        let connections = self.number("limits.connections", raw.connections.as_ref(), 8192, 1 << 20);
         Some(Limits {
             request_body: request_body?,
             stored_response: stored_response?,
+            body_time: body_time?,
             concurrent_calls: concurrent_calls?,
+            queued_calls: queued_calls?,
+            queue_time: queue_time?,
+            connections: connections?,
         })
     }
 }

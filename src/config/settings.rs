@@ -37,7 +37,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 41] = [
+pub const SETTINGS: [Setting; 47] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     one(
         "mode",
@@ -53,6 +53,18 @@ pub const SETTINGS: [Setting; 41] = [
     ),
     one("listen", "listen", "ADDRESS", "Where calls come in [0.0.0.0:8080]"),
     one("health_listen", "health-listen", "ADDRESS", "Where /livez and /readyz are [0.0.0.0:8081]"),
+    one(
+        "admin_listen",
+        "admin-listen",
+        "ADDRESS",
+        "Where operators' requests come in, where admin_token_file is set [127.0.0.1:9090]",
+    ),
+    one(
+        "admin_token_file",
+        "admin-token-file",
+        "FILE",
+        "The token that every request there needs: 16 bytes or more; without it nobody listens there",
+    ),
     one("public_url", "public-url", "URL", "The MCP endpoint as clients dial it"),
     many(
         "allowed_hosts",
@@ -163,5 +175,24 @@ pub const SETTINGS: [Setting; 41] = [
         "SIZE",
         "The largest answer that is kept for replays [1MiB]",
     ),
-    one("limits.concurrent_calls", "limits-concurrent-calls", "NUMBER", "Calls at one time [1024]"),
+    one(
+        "limits.body_time",
+        "limits-body-time",
+        "DURATION",
+        "How long a client may take to send a body; its call holds a place meanwhile [30s]",
+    ),
+    one(
+        "limits.concurrent_calls",
+        "limits-concurrent-calls",
+        "NUMBER",
+        "Calls at one time; one tenant alone gets eight ninths of them [1024]",
+    ),
+    one("limits.queued_calls", "limits-queued-calls", "NUMBER", "Calls that may wait for a place [1024]"),
+    one("limits.queue_time", "limits-queue-time", "DURATION", "How long a call may wait for its place [5s]"),
+    one(
+        "limits.connections",
+        "limits-connections",
+        "NUMBER",
+        "Connections of clients at one time; others wait to be accepted [8192]",
+    ),
 ];

@@ -22,4 +22,5 @@ pub mod refusal;
 pub mod seal;
 pub mod site;
 pub mod time;
+pub mod turns;
 pub mod units;

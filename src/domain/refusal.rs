@@ -177,6 +177,8 @@ pub enum Refusal {
     StoreUnavailable,
     /// The gate has no room for another call.
     Overloaded,
+    /// The gate is about to stop, and takes no new calls.
+    Draining,
     /// The gate itself failed.
     Internal,
 }

@@ -7,16 +7,16 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::domain::actor::Actor;
 use crate::domain::audit::Facts;
 use crate::domain::json::Object;
 use crate::domain::policy::Kind;
+use crate::domain::refusal::Refusal;
 use crate::layers::observe::Trace;
+use crate::layers::queue::room::{Aside, Inside, Place, Room};
 use crate::mcp::message::{self, Era};
 use crate::wire::envelope::Envelope;
 
@@ -29,8 +29,8 @@ struct Notes {
     began: Instant,
     peer: IpAddr,
     trace: Trace,
-    had_room: bool,
-    room: Mutex<Option<OwnedSemaphorePermit>>,
+    /// Shared with the calls that stand inside this one: they run one after the other, in its place.
+    seat: Arc<Seat>,
     may_speak: AtomicBool,
     envelope: OnceLock<Envelope>,
     wanted: OnceLock<(Kind, String)>,
@@ -40,15 +40,32 @@ struct Notes {
     audited: AtomicBool,
 }
 
+/// What a call holds of the room for concurrent calls.
+#[derive(Debug)]
+struct Seat {
+    room: Room,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    inside: Option<Inside>,
+    place: Option<Place>,
+    aside: Option<Aside>,
+}
+
 impl Asked {
-    /// Notes for a call that begins now. `room` is its place among the concurrent calls; none where all are taken.
-    pub(super) fn begin(peer: IpAddr, trace: Trace, room: Option<OwnedSemaphorePermit>) -> Self {
+    /// Notes for a call that begins now.
+    pub(super) fn begin(peer: IpAddr, trace: Trace, room: Room) -> Self {
+        Self::seated(peer, trace, Arc::new(Seat { room, held: Mutex::default() }))
+    }
+
+    fn seated(peer: IpAddr, trace: Trace, seat: Arc<Seat>) -> Self {
         Self(Arc::new(Notes {
             began: Instant::now(),
             peer,
             trace,
-            had_room: room.is_some(),
-            room: Mutex::new(room),
+            seat,
             may_speak: AtomicBool::new(false),
             envelope: OnceLock::new(),
             wanted: OnceLock::new(),
@@ -63,7 +80,7 @@ impl Asked {
     /// own.
     pub(super) fn inside(&self) -> Self {
         let outer = &self.0;
-        let inner = Self::begin(outer.peer, outer.trace.clone(), None);
+        let inner = Self::seated(outer.peer, outer.trace.clone(), Arc::clone(&outer.seat));
         if let Some(envelope) = outer.envelope.get() {
             inner.learn_envelope(envelope.clone());
         }
@@ -86,11 +103,6 @@ impl Asked {
     /// Its trace context.
     pub fn trace(&self) -> &Trace {
         &self.0.trace
-    }
-
-    /// Whether there was room for it among the concurrent calls.
-    pub fn has_room(&self) -> bool {
-        self.0.had_room
     }
 
     /// Whether its client takes an event stream in place of one answer, should it take long.
@@ -123,9 +135,80 @@ impl Asked {
         self.0.audited.load(Ordering::SeqCst)
     }
 
-    /// Gives its place among the concurrent calls up: it will only listen from now on.
-    pub(super) fn leave_room(&self) {
-        drop(self.0.room.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Is counted among the calls inside; refused where the gate takes none any more.
+    pub(super) fn come_in(&self) -> Result<(), Refusal> {
+        let inside = self.0.seat.room.come_in()?;
+        self.held().inside = Some(inside);
+        Ok(())
+    }
+
+    /// Finds a place among the concurrent calls, in its tenant's turn.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue.
+    pub(super) async fn find_first_room(&self) -> Result<(), Refusal> {
+        let place = self.0.seat.room.find_place(self.tenant()).await?;
+        self.held().place = Some(place);
+        Ok(())
+    }
+
+    /// Takes a place if there is one at once, and goes on without one where there is none.
+    pub(super) fn take_room_if_any(&self) -> bool {
+        let inside = self.0.seat.room.come_in().ok();
+        let place = self.0.seat.room.place_now(self.tenant());
+        let mut held = self.held();
+        held.inside = inside;
+        held.place = place;
+        held.place.is_some()
+    }
+
+    /// Will only listen from now on: it has nothing in the room any more.
+    pub(super) fn only_listen(&self) {
+        // Given back outside of the lock.
+        drop(std::mem::take(&mut *self.held()));
+    }
+
+    /// Gives its place among the concurrent calls up while it waits for another call. Where very many calls wait so, it
+    /// keeps it: that bounds them.
+    pub fn leave_room(&self) {
+        let place = {
+            let mut held = self.held();
+            let Some(place) = held.place.take() else { return };
+            held.aside = self.0.seat.room.step_aside();
+            if held.aside.is_none() {
+                held.place = Some(place);
+                return;
+            }
+            place
+        };
+        drop(place);
+    }
+
+    /// Takes a place again, in its tenant's turn: refused where that takes longer than a call may wait. At once where it
+    /// has one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the queue, without a place.
+    pub async fn find_room(&self) -> Result<(), Refusal> {
+        if self.held().place.is_some() {
+            return Ok(());
+        }
+        let place = self.0.seat.room.find_place_again(self.tenant()).await?;
+        let aside = {
+            let mut held = self.held();
+            held.place = Some(place);
+            held.aside.take()
+        };
+        drop(aside);
+        Ok(())
+    }
+
+    fn tenant(&self) -> &str {
+        self.actor().map_or("", Actor::tenant)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.seat.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn let_speak(&self) {

@@ -8,7 +8,6 @@
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -16,19 +15,9 @@ use http_body::Body;
 use tower::Service;
 
 use super::address::Addressed;
-use super::body::{BodyFault, read_body};
-use super::{Answer, Asked, Step};
+use super::{Answer, Asked, Step, glance};
 use crate::auth::{AuthFault, Verified, Verifier, bearer};
-use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
-use crate::mcp::message::{Era, Message};
-use crate::wire::envelope::Envelope;
-
-/// How much of an unauthenticated body is read, in bytes.
-const PEEK_BYTES: u64 = 64 * 1024;
-
-/// How long is waited for it.
-const PEEK_TIME: Duration = Duration::from_secs(2);
 
 /// A request of a verified actor.
 #[derive(Debug)]
@@ -88,7 +77,7 @@ where
                     inner.call(Authenticated { asked, verified: proof, request }).await
                 }
                 Err(fault) => {
-                    learn_id(&asked, request).await;
+                    glance::at_stranger(&asked, request.into_body()).await;
                     Err(refusal(&fault))
                 }
             }
@@ -101,35 +90,5 @@ fn refusal(fault: &AuthFault) -> Refusal {
         AuthFault::Missing => Refusal::NoToken,
         AuthFault::Bad(fault) => Refusal::BadToken { detail: fault.to_string() },
         AuthFault::KeysUnavailable => Refusal::KeysUnavailable,
-    }
-}
-
-/// Reads the body of a refused request for its id and for what it wanted, so that the challenge can name the scopes.
-/// Whatever goes wrong, the answer has neither.
-async fn learn_id<B>(asked: &Asked, request: Request<B>)
-where
-    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
-{
-    let reading = read_body(request.into_body(), PEEK_BYTES);
-    let Ok(Ok::<_, BodyFault>(bytes)) = tokio::time::timeout(PEEK_TIME, reading).await else {
-        return;
-    };
-    match Message::parse(&bytes) {
-        Ok(Message::Request(request)) => {
-            let era = if request.version().is_some() { Era::Modern } else { Era::Legacy };
-            let is_tool_call = request.method == "tools/call";
-            if is_tool_call {
-                asked.learn_wanted(Kind::Tool, request.subject().unwrap_or_default());
-                let arguments = request.params().and_then(|params| params.get("arguments")?.as_object());
-                if let Some(arguments) = arguments {
-                    asked.learn_wanted_arguments(arguments);
-                }
-            } else {
-                asked.learn_wanted(Kind::Method, &request.method);
-            }
-            asked.learn_envelope(Envelope { id: request.id, era, is_tool_call });
-        }
-        Ok(Message::Notification(_) | Message::Response(_)) => {}
-        Err(_) => asked.learn_id(&bytes),
     }
 }

@@ -1,23 +1,21 @@
-//! The outermost step: a call gets its notes, its trace and its place among the concurrent ones.
+//! The outermost step: a call gets its notes and its trace.
 //!
-//! Promises: whatever comes in leaves one log line. The place is held as long as the call runs, its claimed work
-//! included.
+//! Promises: whatever comes in leaves one log line. What the notes hold (a place among the concurrent calls) they hold as
+//! long as the call runs, its claimed work included.
 //!
-//! Absent on purpose: answers. Where all places are taken the call goes on without one, and is refused further in
-//! where its id is known.
+//! Absent on purpose: answers, and the place itself, which is found once it is known who calls ([`super::queue`]).
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
-use tokio::sync::Semaphore;
 use tower::Service;
 use tracing::{Instrument as _, info, info_span};
 use uuid::Uuid;
 
+use super::queue::room::Room;
 use super::{Asked, Step};
 use crate::domain::actor::Actor;
 use crate::wire::envelope::Body;
@@ -95,12 +93,12 @@ impl<B> Observed<B> {
 #[derive(Clone, Debug)]
 pub struct Observe<S> {
     inner: S,
-    room: Arc<Semaphore>,
+    room: Room,
 }
 
 impl<S> Observe<S> {
-    /// Around `inner`, with room for as many concurrent calls as `room` has permits.
-    pub fn new(inner: S, room: Arc<Semaphore>) -> Self {
+    /// Around `inner`; calls find their places in this room.
+    pub fn new(inner: S, room: Room) -> Self {
         Self { inner, room }
     }
 }
@@ -126,7 +124,7 @@ where
         let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let trace = Trace::of(request.headers());
         let span = info_span!("call", trace_id = %trace.id);
-        let asked = Asked::begin(peer, trace, Arc::clone(&self.room).try_acquire_owned().ok());
+        let asked = Asked::begin(peer, trace, self.room.clone());
         let method = request.method().clone();
         let answering = self.inner.call(Observed { asked: asked.clone(), request });
         let observed = async move {

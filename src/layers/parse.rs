@@ -18,9 +18,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use http_body::Body;
 use tower::Service;
 
-use super::authenticate::Authenticated;
 use super::body::{BodyFault, forget, read_body};
 use super::caller::Caller;
+use super::queue::Placed;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
 use crate::domain::policy::{Kind, is_housekeeping};
@@ -30,9 +30,6 @@ use crate::mcp::message::{self, Era, Message};
 use crate::mcp::tasks::Named;
 use crate::upstream::headers::IDEMPOTENCY_KEY;
 use crate::wire::envelope::Envelope;
-
-/// How long a client may take to send its body.
-pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// What every parsed message carries along.
 #[derive(Debug)]
@@ -99,9 +96,6 @@ impl Parsed {
     ) -> Result<Self, Refusal> {
         let message = Message::parse(bytes).inspect_err(|_| asked.learn_id(bytes))?;
         let era = address(&asked, &message, &headers)?;
-        if !asked.has_room() {
-            return Err(Refusal::Overloaded);
-        }
         let headers = with_host(headers, target);
         let head = Head { asked, caller, headers, era, tasks: Named::default(), keeps_key: false };
         Ok(Self { head, what: what(message)? })
@@ -127,6 +121,8 @@ pub struct Bounds {
     pub mcp_path: String,
     /// The largest body, in bytes.
     pub request_body: u64,
+    /// How long a client may take to send it: it holds a place meanwhile.
+    pub body_time: Duration,
 }
 
 impl<S> Parse<S> {
@@ -136,7 +132,7 @@ impl<S> Parse<S> {
     }
 }
 
-impl<S, B> Service<Authenticated<B>> for Parse<S>
+impl<S, B> Service<Placed<B>> for Parse<S>
 where
     S: Service<Parsed, Response = Answer, Error = Refusal> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -150,12 +146,16 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, authenticated: Authenticated<B>) -> Self::Future {
+    fn call(&mut self, placed: Placed<B>) -> Self::Future {
         let mut inner = self.inner.clone();
         let bounds = Arc::clone(&self.bounds);
         Box::pin(async move {
-            let (asked, verified, request) = authenticated.into_parts();
+            let (asked, verified, request, waited) = placed.into_parts();
             let parsed = bounds.parse(asked, verified, request).await?;
+            if waited {
+                // Its connection looks now whether the client is still there, and drops what nobody wants any more.
+                tokio::task::yield_now().await;
+            }
             inner.call(parsed).await
         })
     }
@@ -204,15 +204,13 @@ impl Bounds {
             }
         };
         if let Some(what) = sessions {
-            // Whoever only listens may do so for hours, and takes no call's place.
-            asked.leave_room();
             let headers = with_host(parts.headers, &parts.uri);
             let (caller, era) = (Caller::Verified(verified), Era::Legacy);
             let tasks = Named::default();
             return Ok(Parsed { head: Head { asked, caller, headers, era, tasks, keeps_key: false }, what });
         }
         let reading = read_body(body, self.request_body);
-        let bytes = match tokio::time::timeout(BODY_TIME, reading).await {
+        let bytes = match tokio::time::timeout(self.body_time, reading).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
             Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 use tracing::{error, warn};
 
-use super::authorize::Court;
+use super::authorize::{Court, short};
 use super::claim::journal::Journal;
 use super::observe::Observed;
 use super::{Answer, Asked, Step};
@@ -66,7 +66,7 @@ pub struct Desk {
     pub court: Arc<Court>,
     /// Where a row waits that could not be written at once.
     pub journal: Journal,
-    /// Cancelled when the gate stops: whoever only listens is sent away, and comes back to another.
+    /// Cancelled when the gate takes no calls any more: whoever only listens is sent away, and comes back to another.
     pub stopping: CancellationToken,
 }
 
@@ -205,6 +205,9 @@ impl Desk {
             actor.tenant().clone_into(&mut facts.tenant_id);
             actor.user().clone_into(&mut facts.user_id);
             facts.session_id = actor.session().map(str::to_owned);
+        }
+        if let Some((_, name)) = asked.wanted() {
+            facts.tool = short(name);
         }
         facts.trace_id = Some(asked.trace().id.clone());
         facts

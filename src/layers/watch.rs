@@ -21,7 +21,7 @@ use self::peek::{Peeked, peek};
 use super::authorize::{Allowed, Court};
 use super::caller::Caller;
 use super::observe::Observed;
-use super::parse::{BODY_TIME, Bounds, Head, Parsed, What, check_media, with_host};
+use super::parse::{Bounds, Head, Parsed, What, check_media, with_host};
 use super::watched::{Raw, Watched, Would};
 use super::{Answer, Asked, Step};
 use super::{address, session};
@@ -95,6 +95,7 @@ impl Eye {
         let (caller, stranger) = self.caller(&request).await;
         let outside = foreign.or(stranger);
         asked.learn_actor(caller.actor().clone());
+        let has_room = asked.take_room_if_any();
         let (parts, body) = request.into_parts();
         let target = parts.uri.path_and_query().cloned();
         // A tunnel has no path, and cannot be forwarded.
@@ -118,10 +119,11 @@ impl Eye {
             let would = sight.refused(refusal);
             return Ok(sight.allowed(None, would, body.map_err(AnyError::from).boxed_unsync()));
         }
-        let Peeked { read, body } = peek(body, self.bounds.request_body, BODY_TIME).await;
+        let Peeked { read, body } = peek(body, self.bounds.request_body, self.bounds.body_time).await;
         let parsed = read.and_then(|bytes| {
             let (asked, caller) = (sight.asked.clone(), sight.caller.clone());
-            Parsed::read(asked, caller, sight.headers.clone(), &parts.uri, &bytes)
+            let parsed = Parsed::read(asked, caller, sight.headers.clone(), &parts.uri, &bytes)?;
+            if has_room { Ok(parsed) } else { Err(Refusal::Overloaded) }
         });
         Ok(match parsed {
             Ok(parsed) => {

@@ -1,5 +1,6 @@
 //! What the configuration promises: which source counts, what is refused, and how a mistake reads.
 
+mod admin;
 mod lists;
 mod spool;
 
@@ -349,8 +350,8 @@ fn bounds_are_told() {
 #[test]
 fn keys_of_later_versions_are_refused() {
     check(
-        &Sources::new().file("service =", "admin_listen = \"127.0.0.1:9090\"\nservice ="),
-        "oncegate.toml:2:1: unknown key \"admin_listen\"",
+        &Sources::new().file("service =", "otel_endpoint = \"127.0.0.1:4317\"\nservice ="),
+        "oncegate.toml:2:1: unknown key \"otel_endpoint\"",
     );
 }
 

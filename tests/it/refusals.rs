@@ -59,6 +59,7 @@ pub(crate) fn every_refusal() -> Vec<Refusal> {
         Refusal::ReadFailed,
         Refusal::StoreUnavailable,
         Refusal::Overloaded,
+        Refusal::Draining,
         Refusal::Internal,
     ]
 }

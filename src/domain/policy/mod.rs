@@ -69,6 +69,7 @@ pub const GATE_REASONS: &[&str] = &[
     "upstream_unreachable",
     "store_unavailable",
     "overloaded",
+    "draining",
     "execution_failed",
     "late_answer",
     "resolved_completed",

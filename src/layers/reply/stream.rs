@@ -79,7 +79,7 @@ pub(super) fn of(desk: Arc<Desk>, asked: Asked, words: Words) -> Body {
     let listens = !is_call(&asked);
     // Whoever only listens may do so for hours.
     if listens {
-        asked.leave_room();
+        asked.only_listen();
     }
     boxed(Stream { desk, asked, awaited: Awaited::Words(words), opens: false, listens, held: None })
 }

@@ -169,6 +169,16 @@ impl Ask {
         in_time("an answer of the gate", open.try_reply()).await
     }
 
+    /// Sends it on a connection that may have carried others, and returns that where the answer does not end it.
+    pub(crate) async fn send_on(self, socket: TcpStream) -> (Reply, Option<TcpStream>) {
+        let mut open = self.write_to(socket).await.expect("the gate reads a head");
+        let message = in_time("an answer of the gate", Reader::new().next(&mut open.socket)).await;
+        let http = message.expect("the gate answers every request");
+        assert!(http.whole, "the gate's answer was cut: {http:?}");
+        let ends = http.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        (Reply { http }, (!ends).then_some(open.socket))
+    }
+
     /// Sends it whole and leaves the answer for later.
     pub(crate) async fn open(self) -> Open {
         let socket = TcpStream::connect(self.address).await.expect("the gate listens");

@@ -17,6 +17,9 @@ use super::eventually;
 use super::postgres;
 use super::setup::{Home, JWT_SECRET, Setup, claims_with, sign, token};
 
+/// What operators' requests must carry.
+pub(crate) const ADMIN_TOKEN: &str = "the-token-of-the-operators";
+
 /// A gate, running or killed.
 pub(crate) struct Gate {
     // Shared by the gates of one service, and gone with the last of them.
@@ -26,8 +29,9 @@ pub(crate) struct Gate {
     setup: Setup,
     address: SocketAddr,
     health: SocketAddr,
+    admin: SocketAddr,
     /// Other tests leave these ports alone, while the gate is down too.
-    _ports: [File; 2],
+    _ports: [File; 3],
     process: Option<Child>,
 }
 
@@ -57,6 +61,7 @@ impl Gate {
         let url = store_url.unwrap_or_else(|| format!("sqlite:{}", file.display()));
         fs::write(folder.path().join("secret"), "0123456789abcdef0123456789abcdef").expect("the secret");
         fs::write(folder.path().join("jwt"), JWT_SECRET).expect("the tokens' secret");
+        fs::write(folder.path().join("admin"), ADMIN_TOKEN).expect("the operators' token");
         fs::create_dir(folder.path().join("policies")).expect("the policies' folder");
         fs::write(folder.path().join("policies/tests.toml"), &setup.policy).expect("the policy");
         let setup = setup
@@ -85,12 +90,26 @@ impl Gate {
     }
 
     fn in_folder(folder: Arc<TempDir>, name: &str, setup: Setup) -> Self {
-        let ((address, lock), (health, health_lock)) = (free_port(), free_port());
-        let setup = setup.set("listen", address.to_string()).set("health_listen", health.to_string());
+        let ((address, lock), (health, health_lock), (admin, admin_lock)) =
+            (free_port(), free_port(), free_port());
+        let setup = setup
+            .set("listen", address.to_string())
+            .set("health_listen", health.to_string())
+            .set("admin_listen", admin.to_string());
         let config = folder.path().join(format!("{name}.toml"));
         fs::write(&config, setup.to_toml()).expect("the configuration");
         let log = folder.path().join(format!("{name}.log"));
-        Self { folder, config, log, setup, address, health, _ports: [lock, health_lock], process: None }
+        Self {
+            folder,
+            config,
+            log,
+            setup,
+            address,
+            health,
+            admin,
+            _ports: [lock, health_lock, admin_lock],
+            process: None,
+        }
     }
 
     /// Starts it where it is down, and waits until it is ready.
@@ -130,18 +149,15 @@ impl Gate {
         self.signal("-CONT");
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.process.as_ref().expect("the gate is running").id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
     }
 
     /// Asks it to stop, waits until it has, and returns its exit code.
     pub(crate) async fn stop(&mut self) -> Option<i32> {
-        let mut process = self.process.take().expect("the gate is running");
-        let pid = process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
-        let ended = eventually("the gate to stop", async || process.try_wait().expect("its status")).await;
-        ended.code()
+        self.signal("-TERM");
+        self.ended().await
     }
 
     /// Sets a key of the configuration, for the next start.
@@ -159,6 +175,27 @@ impl Gate {
     /// Where it takes calls.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where operators ask, if its setup says `admin_token_file = "admin"`.
+    pub(crate) fn admin(&self) -> Client {
+        Client::new(self.admin, Era::Legacy).bearing(ADMIN_TOKEN)
+    }
+
+    /// The same address, for whoever has no token.
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// What it says about its health.
+    pub(crate) async fn healthy(&self, line: &str) -> u16 {
+        Client::new(self.health, Era::Legacy).rpc("", &json!({})).line(line).send().await.status()
+    }
+
+    /// Waits until it has ended, and returns its exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let mut process = self.process.take().expect("the gate is running");
+        eventually("the gate to end", async || process.try_wait().expect("its status")).await.code()
     }
 
     /// The largest that it has been in memory, in bytes.

@@ -45,6 +45,15 @@ impl H2 {
         self.sender.send_request(request)
     }
 
+    /// Whether this says that a request was certainly not looked at: the connection had been told to end.
+    pub(crate) fn was_not_taken(fault: &hyper::Error) -> bool {
+        let text = format!("{fault:?}");
+        fault.is_canceled()
+            || fault.is_closed()
+            || text.contains("REFUSED_STREAM")
+            || text.contains("NO_ERROR")
+    }
+
     /// Sends any request.
     pub(crate) async fn send_any(&mut self, request: Request<Full<Bytes>>) -> Response<Incoming> {
         self.sender.send_request(request).await.expect("an answer")

@@ -1,0 +1,80 @@
+//! What an orchestrator asks: whether the gate lives, whether it may be sent calls, and what it counted.
+//!
+//! Promises: `/livez` answers as long as the process runs; `/readyz` answers 200 once the policy is loaded and the
+//! store's schema was seen to fit, and 503 from the moment the gate drains. Neither asks store or upstream: or all pods
+//! would leave at once. `/metrics` is what Prometheus scrapes, and names no tenant, user or key.
+//!
+//! Absent on purpose: everything else; this listener has no token.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tower::service_fn;
+use tower::util::ServiceFn;
+
+use crate::meter::{MEDIA_TYPE, Meter};
+
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const METRICS: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
+
+/// Whether the gate may be sent calls. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    fits: AtomicBool,
+    leaves: AtomicBool,
+}
+
+impl Readiness {
+    /// It may: its store fits. Unless it is about to stop.
+    pub fn fits(&self) {
+        self.0.fits.store(true, Ordering::SeqCst);
+    }
+
+    /// It may not any more, for good.
+    pub fn leaves(&self) {
+        self.0.leaves.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it may.
+    pub fn is_ready(&self) -> bool {
+        self.0.fits.load(Ordering::SeqCst) && !self.0.leaves.load(Ordering::SeqCst)
+    }
+}
+
+/// An answer that is there at once.
+type AtOnce = Ready<Result<Response<Full<Bytes>>, Infallible>>;
+
+/// The service of the health listener.
+pub fn health(
+    readiness: Readiness,
+    meter: Arc<Meter>,
+) -> ServiceFn<impl FnMut(Request<Incoming>) -> AtOnce + Clone> {
+    service_fn(move |request: Request<Incoming>| {
+        let said = |status, text: &'static str| (status, PLAIN, Bytes::from_static(text.as_bytes()));
+        let (status, kind, body) = match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, "/livez") => said(StatusCode::OK, "alive\n"),
+            (&Method::GET | &Method::HEAD, "/readyz") if readiness.is_ready() => {
+                said(StatusCode::OK, "ready\n")
+            }
+            (&Method::GET | &Method::HEAD, "/readyz") => said(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+            (&Method::GET | &Method::HEAD, "/metrics") => {
+                (StatusCode::OK, METRICS, Bytes::from(meter.text()))
+            }
+            _ => said(StatusCode::NOT_FOUND, "only /livez, /readyz and /metrics are here\n"),
+        };
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        ready(Ok(response))
+    })
+}
