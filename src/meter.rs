@@ -14,6 +14,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::domain::audit::{AuditEvent, Decision};
@@ -46,6 +47,7 @@ pub struct Meter {
     registry: Registry,
     calls: Family<OfCall, Counter>,
     hidden: Family<OfTool, Counter>,
+    waiting: Gauge,
     /// The operations that have a name of their own.
     known: ArcSwap<HashSet<String>>,
     seen_hidden: Mutex<HashSet<String>>,
@@ -62,8 +64,21 @@ impl Meter {
             "Listings of a tool that the upstream has and the policy does not name",
             hidden.clone(),
         );
+        let waiting = Gauge::default();
+        registry.register(
+            "calls_waiting",
+            "Calls that wait for the running call with their key",
+            waiting.clone(),
+        );
         let known = policy.operations().map(|operation| operation.name().to_owned()).collect();
-        Self { registry, calls, hidden, known: ArcSwap::from_pointee(known), seen_hidden: Mutex::default() }
+        Self {
+            registry,
+            calls,
+            hidden,
+            waiting,
+            known: ArcSwap::from_pointee(known),
+            seen_hidden: Mutex::default(),
+        }
     }
 
     /// Counts a row that was decided.
@@ -96,11 +111,27 @@ impl Meter {
         is_new
     }
 
+    /// Counts a call as waiting, until what this returns is dropped.
+    pub fn waiting(&self) -> Waiting {
+        self.waiting.inc();
+        Waiting(self.waiting.clone())
+    }
+
     /// Every count, as Prometheus reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // A String takes whatever is written to it.
         let _whole = encode(&mut text, &self.registry).is_ok();
         text
+    }
+}
+
+/// A call that waits.
+#[derive(Debug)]
+pub struct Waiting(Gauge);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

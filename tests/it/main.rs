@@ -50,4 +50,5 @@ mod tasks;
 mod terms;
 mod transport;
 mod turns;
+mod waiting;
 mod wire;

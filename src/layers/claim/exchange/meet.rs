@@ -20,6 +20,7 @@ use crate::domain::refusal::Refusal;
 use crate::layers::claim::Claimed;
 use crate::layers::claim::flights::{Pen, Seat, Turn};
 use crate::layers::forward::Forwarded;
+use crate::meter::Waiting;
 use crate::store::Seen;
 
 /// How often whoever waits looks whether its caller is still there.
@@ -39,8 +40,11 @@ pub(super) enum Met {
 pub(super) struct Patience {
     until: Instant,
     /// What it waits for, and its right to wait; none until it has to.
-    waits: Option<(Refusal, OwnedSemaphorePermit)>,
+    waits: Option<(Refusal, Right)>,
 }
+
+/// The right to wait. It is counted.
+type Right = (OwnedSemaphorePermit, Waiting);
 
 /// Where a row leads a call.
 pub(super) enum Course {
@@ -149,7 +153,7 @@ where
         let right = match patience.waits.take() {
             Some((_, right)) => Some(right),
             None if patience.until <= Instant::now() => None,
-            None => self.clerk.flights.may_wait(),
+            None => self.clerk.flights.may_wait().map(|place| (place, self.clerk.journal.meter().waiting())),
         };
         let Some(right) = right else { return Err(refusal) };
         self.head.asked.leave_room();
