@@ -12,6 +12,7 @@ mod config;
 mod counts;
 mod doubtful;
 mod drain;
+mod explored;
 mod fingerprint;
 mod gate;
 mod harness;

@@ -15,7 +15,7 @@ use super::meet::{Course, Patience};
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, first_seen, unavailable};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
-use crate::domain::ledger::{Attempt, AttemptKind, Draft, Expect, Held, Terms};
+use crate::domain::ledger::{Attempt, AttemptKind, Claim, Draft, Expect, Held, Terms};
 use crate::domain::policy::{Duplicate, Mutation as MutationRule};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
@@ -26,6 +26,9 @@ use crate::store::{Seen, StoreError, Swap, TwinOf, event_id};
 
 /// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
 const MAX_TURNS: u32 = 16;
+
+/// One that no store gives.
+const NO_REVISION: i64 = -1;
 
 /// What came of asking.
 pub(super) enum Learned {
@@ -152,7 +155,9 @@ where
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
-        Held { attempt, claim: seen.row.unwrap_or_else(|| draft.at(seen.now, expect)) }
+        // Where no row stands, none can be written over: a revision that is guessed may be another's by now.
+        let unwritten = || Claim { revision: NO_REVISION, ..draft.at(seen.now, expect) };
+        Held { attempt, claim: seen.row.unwrap_or_else(unwritten) }
     }
 
     /// Declares a dead owner's claim unknown, with the row that the owner could not write.
