@@ -25,6 +25,7 @@ demo:
 	target/debug/examples/demo
 
 test: $(STAMP)
+	tests/parts
 	tests/clients/install
 	cargo test --locked --doc
 	tests/with-postgres cargo nextest run --locked --config-file tests/nextest.toml
@@ -41,7 +42,7 @@ check: $(STAMP)
 	cargo fetch --locked --quiet
 	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
 	typos
-	shellcheck .ci/run tests/with-postgres tests/clients/install tests/conformance/install
+	shellcheck .ci/run tests/parts tests/with-postgres tests/clients/install tests/conformance/install
 
 # Tools that look at the code, in an environment of their own: nothing on the machine changes.
 $(STAMP):

@@ -35,6 +35,7 @@ use crate::domain::mode::Mode;
 use crate::domain::policy::Policy;
 use crate::domain::seal::Seal;
 use crate::domain::site::{NoHost, Sites};
+use crate::herd::{Herd, NoRedis};
 use crate::janitor::Janitor;
 use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
@@ -96,6 +97,9 @@ pub enum AppFault {
     /// The store.
     #[error("the store cannot be opened")]
     Store(#[source] StoreError),
+    /// The herd's lock.
+    #[error("herd.redis_url cannot be used")]
+    Herd(#[source] NoRedis),
     /// A listener.
     #[error("cannot listen on {address}, which is {setting}")]
     Listen {
@@ -121,7 +125,8 @@ impl AppFault {
             | Self::PublicUrl(_)
             | Self::PublicHost(_)
             | Self::UpstreamUrl(_)
-            | Self::Tls(_) => true,
+            | Self::Tls(_)
+            | Self::Herd(_) => true,
             Self::Store(_) | Self::Listen { .. } | Self::Signal(_) => false,
         }
     }
@@ -248,6 +253,7 @@ fn parts(
         tasks: TaskTracker::new(),
         running: Running::default(),
         flights: Flights::default(),
+        herd: herd(config.herd.as_deref())?,
         journal: journal.clone(),
         upstream_timeout: config.upstream.timeout,
         stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
@@ -281,6 +287,10 @@ fn parts(
         clerk: Arc::new(clerk),
         road,
     })
+}
+
+fn herd(url: Option<&str>) -> Result<Herd, AppFault> {
+    url.map_or_else(|| Ok(Herd::default()), Herd::at).map_err(AppFault::Herd)
 }
 
 async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {

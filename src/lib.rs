@@ -46,7 +46,7 @@
 //! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
-//! store  auth  mcp  config   the edges: database, tokens, protocol, settings
+//! store  auth  mcp  config  herd   the edges: database, tokens, protocol, settings, Redis
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
@@ -57,6 +57,7 @@ pub mod auth;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod herd;
 pub mod janitor;
 pub mod layers;
 pub mod mcp;

@@ -43,6 +43,8 @@ pub struct ServeConfig {
     pub auth: AuthConfig,
     /// Where claims and audit rows are.
     pub store: StoreConfig,
+    /// The Redis before it, where there is one: its URL may hold a password.
+    pub herd: Option<String>,
     /// What happens to rows that the store cannot take.
     pub audit: AuditConfig,
     /// The folder of the policy.

@@ -31,11 +31,14 @@ const FILE_VARIABLE: &str = "ONCEGATE_CONFIG";
 const NO_SETTINGS: [&str; 3] = [FILE_VARIABLE, "ONCEGATE_LOG", "ONCEGATE_LOG_FORMAT"];
 
 /// The tables whose keys are settings of their own; any other table is one setting's value.
-const SECTIONS: [&str; 7] = ["upstream", "auth", "claims", "store", "audit", "policy", "limits"];
+const SECTIONS: [&str; 8] = ["upstream", "auth", "claims", "store", "herd", "audit", "policy", "limits"];
 
 /// Settings of one section that exclude each other.
-const ALTERNATIVES: [&[&str]; 2] =
-    [&["hs256_secret_file", "public_key_file", "jwks_file", "jwks_url"], &["url", "url_file"]];
+const ALTERNATIVES: [&[&str]; 3] = [
+    &["hs256_secret_file", "public_key_file", "jwks_file", "jwks_url"],
+    &["url", "url_file"],
+    &["redis_url", "redis_url_file"],
+];
 
 /// What all sources say, before any command asks for its part.
 pub struct Layers {

@@ -34,6 +34,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) store: RawStore,
     #[serde(default)]
+    pub(super) herd: RawHerd,
+    #[serde(default)]
     pub(super) audit: RawAudit,
     #[serde(default)]
     pub(super) policy: RawPolicy,
@@ -95,6 +97,13 @@ pub(super) struct RawAudit {
     pub(super) when_store_down: Set<WhenStoreDown>,
     pub(super) spool_file: Set<String>,
     pub(super) spool_limit: Set<Size>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHerd {
+    pub(super) redis_url: Set<String>,
+    pub(super) redis_url_file: Set<String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -15,7 +15,7 @@ use super::checks::Checks;
 use super::files::{self, Secret};
 use super::layers::Layers;
 use super::number::Texts;
-use super::raw::{RawAudit, RawConfig, RawLimits, RawStore, RawUpstream};
+use super::raw::{RawAudit, RawConfig, RawHerd, RawLimits, RawStore, RawUpstream, Set};
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::{Mistake, Mistakes, Place};
 use crate::domain::mode::WhenStoreDown;
@@ -24,10 +24,28 @@ use crate::domain::site::{HostRule, OriginRule};
 const SHORTEST: Duration = Duration::from_millis(10);
 const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
-const SPOOLS: RangeInclusive<u64> = 1 << 20..=4 << 30;
 const BODY_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const QUEUE_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
+const SPOOLS: RangeInclusive<u64> = 1 << 20..=4 << 30;
+
+/// How the URLs of one thing may begin.
+struct Kinds {
+    begin: &'static [&'static str],
+    unknown: &'static str,
+    known: &'static str,
+}
+
+const STORES: Kinds = Kinds {
+    begin: &["sqlite:", "postgres://", "postgresql://"],
+    unknown: "the store's URL is of no known kind",
+    known: "it begins with postgres:// or sqlite:",
+};
+const REDIS: Kinds = Kinds {
+    begin: &["redis://", "rediss://", "redis+unix://"],
+    unknown: "the URL is none of a Redis",
+    known: "it begins with redis:// or rediss://",
+};
 
 impl Layers {
     /// What `serve` needs: everything.
@@ -63,6 +81,7 @@ impl Layers {
             let upstream = checks.upstream(&raw.upstream);
             let auth = checks.auth(&raw.auth);
             let store = checks.store(&raw.store);
+            let herd = checks.herd(&raw.herd);
             let audit = checks.audit(&raw.audit);
             let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
             let limits = checks.limits(&raw.limits);
@@ -79,6 +98,7 @@ impl Layers {
                 upstream: upstream?,
                 auth: auth?,
                 store: store?,
+                herd,
                 audit: audit?,
                 policy_dir: PathBuf::from(policy_dir?.get_ref()),
                 limits: limits?,
@@ -220,35 +240,48 @@ impl Checks<'_> {
                 .is_some_and(|switch| switch.get_ref().0),
         })
     }
+
     fn store(&mut self, raw: &RawStore) -> Option<StoreConfig> {
-        let url = match (&raw.url, &raw.url_file) {
-            (None, None) => {
-                self.missing(&["store.url", "store.url_file"]);
-                None
-            }
+        if raw.url.is_none() && raw.url_file.is_none() {
+            self.missing(&["store.url", "store.url_file"]);
+        }
+        let url = self.url_or_file(["store.url", "store.url_file"], [&raw.url, &raw.url_file], &STORES);
+        let connections = self.number("store.connections", raw.connections.as_ref(), 2, 64);
+        Some(StoreConfig { url: url?, connections: connections? })
+    }
+
+    fn herd(&mut self, raw: &RawHerd) -> Option<String> {
+        let names = ["herd.redis_url", "herd.redis_url_file"];
+        self.url_or_file(names, [&raw.redis_url, &raw.redis_url_file], &REDIS)
+    }
+
+    /// A URL that may hold a password, as it stands or in a file: it is never said. None where neither is set, or what is set is a mistake.
+    fn url_or_file(
+        &mut self,
+        [url_name, file_name]: [&'static str; 2],
+        [url, file]: [&Set<String>; 2],
+        kinds: &Kinds,
+    ) -> Option<String> {
+        let (at, url) = match (url, file) {
+            (None, None) => return None,
             (Some(_), Some(file)) => {
-                self.at(file, "store.url and store.url_file exclude each other");
-                None
+                self.at(file, format!("{url_name} and {file_name} exclude each other"));
+                return None;
             }
-            (Some(value), None) => self.text("store.url", value).map(|text| (value, text.get_ref().clone())),
+            (Some(value), None) => (value, self.text(url_name, value)?.get_ref().clone()),
             (None, Some(file)) => match files::read_text(file.get_ref().as_ref()) {
-                Ok(text) => Some((file, text)),
+                Ok(text) => (file, text),
                 Err(message) => {
                     self.at(file, message);
-                    None
+                    return None;
                 }
             },
         };
-        let url = url.and_then(|(at, url)| {
-            if ["sqlite:", "postgres://", "postgresql://"].iter().any(|start| url.starts_with(start)) {
-                return Some(url);
-            }
-            // The URL itself stays unsaid: it may hold a password.
-            self.at_with(at, "the store's URL is of no known kind", "it begins with postgres:// or sqlite:");
-            None
-        });
-        let connections = self.number("store.connections", raw.connections.as_ref(), 2, 64);
-        Some(StoreConfig { url: url?, connections: connections? })
+        if kinds.begin.iter().any(|start| url.starts_with(start)) {
+            return Some(url);
+        }
+        self.at_with(at, kinds.unknown, kinds.known);
+        None
     }
 
     fn audit(&mut self, raw: &RawAudit) -> Option<AuditConfig> {

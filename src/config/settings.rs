@@ -37,7 +37,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 47] = [
+pub const SETTINGS: [Setting; 49] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     one(
         "mode",
@@ -154,6 +154,18 @@ pub const SETTINGS: [Setting; 47] = [
         "A file that holds that URL, since it may hold a password",
     ),
     one("store.connections", "store-connections", "NUMBER", "Connections to Postgres [2]"),
+    one(
+        "herd.redis_url",
+        "herd-redis-url",
+        "URL",
+        "A Redis by which the gates of a service spare the store duplicates: redis://… or rediss://… [none]",
+    ),
+    one(
+        "herd.redis_url_file",
+        "herd-redis-url-file",
+        "FILE",
+        "A file that holds that URL, since it may hold a password",
+    ),
     one(
         "audit.when_store_down",
         "audit-when-store-down",

@@ -15,6 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::domain::json::Json;
+use crate::domain::ledger::ClaimId;
 
 /// The shortest secret, in bytes.
 pub const MIN_SECRET_BYTES: usize = 32;
@@ -99,6 +100,7 @@ pub(super) enum Purpose {
     Session,
     Task,
     Event,
+    Herd,
 }
 
 impl Purpose {
@@ -112,6 +114,7 @@ impl Purpose {
             Self::Session => "oncegate 1 session",
             Self::Task => "oncegate 1 task",
             Self::Event => "oncegate 1 event",
+            Self::Herd => "oncegate 1 herd",
         }
     }
 }
@@ -168,6 +171,12 @@ impl Fingerprinter {
     pub fn of_bytes(&self, bytes: &[u8]) -> String {
         let secret = &self.secrets.signing;
         format!("{}:{}", secret.id, hash(&secret.keyed, Purpose::Bytes, &[Some(bytes)]))
+    }
+
+    /// What names a claim to the herd's lock, and tells nobody else anything.
+    pub fn herd_name(&self, id: &ClaimId) -> String {
+        let parts = [&id.tenant, &id.service, &id.tool, &id.key].map(|part| Some(part.as_bytes()));
+        format!("oncegate:{}", hash(&self.secrets.signing.keyed, Purpose::Herd, &parts))
     }
 
     /// The hash of the round that a call brings, in hexadecimal digits; empty for a first round, which brings neither.

@@ -48,6 +48,7 @@ use crate::domain::key::Key;
 use crate::domain::ledger::ClaimId;
 use crate::domain::policy::{Operation, Policy};
 use crate::domain::refusal::Refusal;
+use crate::herd::Herd;
 use crate::mcp::headers::takes_events;
 use crate::mcp::message::{Message, Request};
 use crate::mcp::tasks::outbound::Sealer;
@@ -143,6 +144,8 @@ pub struct Clerk {
     pub running: Running,
     /// The keys that calls bring right now.
     pub flights: Flights,
+    /// Who is first with a key among all gates, where a Redis tells.
+    pub herd: Herd,
     /// Where the rows of reads queue.
     pub journal: Journal,
     /// One attempt's whole time upstream.

@@ -16,6 +16,7 @@ mod explored;
 mod fingerprint;
 mod gate;
 mod harness;
+mod herd;
 mod hostile;
 mod house;
 mod inner;

@@ -312,7 +312,7 @@ fn text(path: &Path) -> String {
 
 /// A port that nobody has and no other test takes while this one keeps the lock: below those that the kernel hands out
 /// by itself, so that no outgoing connection takes it either.
-fn free_port() -> (SocketAddr, File) {
+pub(crate) fn free_port() -> (SocketAddr, File) {
     let folder = std::env::temp_dir().join("oncegate-test-ports");
     fs::create_dir_all(&folder).expect("a folder for the locks of ports");
     loop {

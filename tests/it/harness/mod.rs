@@ -13,6 +13,7 @@ pub(crate) mod gate;
 pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod postgres;
+pub(crate) mod redis;
 pub(crate) mod setup;
 pub(crate) mod stream;
 pub(crate) mod tls;

@@ -74,10 +74,11 @@ where
         let mut twin = None;
         // Whether the others do not know this row yet.
         let mut fresh = known.is_none();
-        // Most calls are new: the first write tries its luck without reading. A look-out for twins must know first.
+        // Most calls are new: the first write tries its luck without reading. A look-out for twins must know first, and
+        // whoever hears that another gate is at it does better to.
         let mut seen = match known {
             Some(seen) => seen,
-            None if rule.twin().is_some() => Arc::new(self.read().await?),
+            None if rule.twin().is_some() || self.is_led().await => Arc::new(self.read().await?),
             None => Arc::new(Seen { row: None, now: Timestamp::from_micros(0) }),
         };
         let mut turns = 0;
@@ -120,6 +121,10 @@ where
         }
         // Others keep changing the row: they are running it.
         Err(Refusal::InFlight { first_seen: first_seen(&seen), retry_after: COME_BACK })
+    }
+
+    async fn is_led(&self) -> bool {
+        self.clerk.herd.is_led(|| self.clerk.court.fingerprinter.herd_name(&self.id)).await
     }
 
     /// Tries to commit the claim.
