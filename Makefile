@@ -4,10 +4,11 @@
 #   make demo         a sample app, the gate before it, and an agent's bad day (ONESHOT=1: leave when it is over)
 #   make test         every test, on SQLite and on a PostgreSQL that is started for the run
 #   make conformance  the official MCP suite, against fixture servers directly and through the gate
+#   make storm        several gates, everything around them broken, and a checker (STORM="--help": what can be asked)
 #   make check        format, lints, documentation, licences, spelling
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance check
+.PHONY: help demo test conformance storm check
 
 TOOLS := .parts/tools
 # Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
@@ -34,6 +35,11 @@ conformance:
 	tests/conformance/install
 	cargo build --locked --bin oncegate --example conformance
 	tests/conformance/run
+
+storm:
+	tests/with-postgres true
+	cargo build --locked --bin oncegate --example storm
+	target/debug/examples/storm $(STORM)
 
 check: $(STAMP)
 	cargo fmt --check
