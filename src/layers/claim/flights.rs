@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, watch};
 
 use super::exchange::FIRST_PAUSE;
 use crate::domain::audit::Facts;
@@ -19,21 +19,15 @@ use crate::domain::ledger::{Claim, ClaimId};
 use crate::domain::time::Timestamp;
 use crate::store::Seen;
 
-/// How many calls may wait for others at one time. One more is refused as if nobody could wait.
-const MOST_WAITING: usize = 4096;
-
 /// The longest pause of whoever asks again and again.
 const LONGEST_PACE: Duration = Duration::from_secs(1);
 
 /// All keys that calls of this process bring right now. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Flights(Arc<Sky>);
 
-#[derive(Debug)]
-struct Sky {
-    open: Mutex<HashMap<Arc<ClaimId>, Weak<Flight>>>,
-    waiting: Arc<Semaphore>,
-}
+#[derive(Debug, Default)]
+struct Sky(Mutex<HashMap<Arc<ClaimId>, Weak<Flight>>>);
 
 /// The calls with one key.
 #[derive(Debug)]
@@ -83,12 +77,6 @@ pub(super) struct Pen {
     held: Mutex<Option<OwnedMutexGuard<Duration>>>,
 }
 
-impl Default for Flights {
-    fn default() -> Self {
-        Self(Arc::new(Sky { open: Mutex::default(), waiting: Arc::new(Semaphore::new(MOST_WAITING)) }))
-    }
-}
-
 impl Flights {
     /// A seat among the calls with this key.
     pub(super) fn join(&self, id: &ClaimId) -> Seat {
@@ -107,16 +95,11 @@ impl Flights {
         }
         Seat { flight, news }
     }
-
-    /// The right to wait for another call; none where too many do.
-    pub(super) fn may_wait(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.waiting).try_acquire_owned().ok()
-    }
 }
 
 impl Sky {
     fn open(&self) -> MutexGuard<'_, HashMap<Arc<ClaimId>, Weak<Flight>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -86,6 +86,8 @@ where
             turns += 1;
             seen = match self.course(&seen, terms) {
                 Course::Run { expect, draft, attempt } => {
+                    // Whoever waited gave its place up, and needs one again.
+                    self.head.asked.find_room().await?;
                     if attempt.kind == AttemptKind::First && twin.is_none() {
                         twin = self.look_out(rule).await?;
                     }

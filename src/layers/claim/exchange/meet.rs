@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 use tower::Service;
 
@@ -39,12 +38,9 @@ pub(super) enum Met {
 /// A caller's patience with a running call.
 pub(super) struct Patience {
     until: Instant,
-    /// What it waits for, and its right to wait; none until it has to.
-    waits: Option<(Refusal, Right)>,
+    /// What it is told when that ends, and that it is counted; none until it has to wait.
+    waits: Option<(Refusal, Waiting)>,
 }
-
-/// The right to wait. It is counted.
-type Right = (OwnedSemaphorePermit, Waiting);
 
 /// Where a row leads a call.
 pub(super) enum Course {
@@ -147,17 +143,15 @@ where
         }
     }
 
-    /// Lets this call wait for the running one, if the policy does and not too many wait already. It gives up its place
-    /// among the calls that run.
+    /// Lets this call wait for the running one, if the policy does. It gives up its place among the calls that run.
     pub(super) fn begin_to_wait(&self, patience: &mut Patience, refusal: Refusal) -> Result<(), Refusal> {
-        let right = match patience.waits.take() {
-            Some((_, right)) => Some(right),
-            None if patience.until <= Instant::now() => None,
-            None => self.clerk.flights.may_wait().map(|place| (place, self.clerk.journal.meter().waiting())),
+        let counted = match patience.waits.take() {
+            Some((_, counted)) => counted,
+            None if patience.until <= Instant::now() => return Err(refusal),
+            None => self.clerk.journal.meter().waiting(),
         };
-        let Some(right) = right else { return Err(refusal) };
         self.head.asked.leave_room();
-        patience.waits = Some((refusal, right));
+        patience.waits = Some((refusal, counted));
         Ok(())
     }
 
