@@ -6,6 +6,8 @@
 //!
 //! Absent on purpose: TLS towards clients (the pod's ingress ends it) and any look into requests.
 
+pub mod patient;
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::net::SocketAddr;
@@ -27,6 +29,7 @@ use tokio_util::task::TaskTracker;
 use tower::{Service, ServiceExt as _, service_fn};
 use tracing::{debug, warn};
 
+use self::patient::Patient;
 use crate::domain::chain::Chain;
 use crate::layers::observe::Peer;
 
@@ -177,7 +180,8 @@ impl Visit {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let service = TowerToHyperService::new(self.door(service));
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(quick(stream)), service));
+        let mut connection =
+            pin!(builder.serve_connection(TokioIo::new(Patient::new(quick(stream))), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.farewell() => {

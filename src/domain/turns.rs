@@ -1,8 +1,8 @@
 //! Whose turn it is: which of the calls that wait runs next, and which is sent away.
 //!
 //! Promises: no more calls run than there are places, and no more newcomers wait than the queue takes. The next to run
-//! is a call of the waiting tenant that runs the fewest, of those the one that has waited longest; within a tenant first
-//! come, first served. A tenant runs at most [`SHARE`] times as many calls as places are still free: so however many
+//! is a call of the waiting tenant that runs the fewest; of those that run alike each has its turn, one call at a time,
+//! and whoever comes new is last in that round. Within a tenant, first come, first served. A tenant runs at most [`SHARE`] times as many calls as places are still free: so however many
 //! calls of one tenant hang, another one's first call finds a place, unless there are only a few in all. Where the queue
 //! is full, a newcomer takes the place of the newest call of the tenant that has most waiting, if its own has fewer.
 //!
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub const SHARE: usize = 8;
 
 /// A waiting call. Lower ones came earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
 /// What a call that wants to run met.
@@ -49,7 +49,7 @@ pub struct Turns {
     places: usize,
     queue: usize,
     tenants: HashMap<Arc<str>, Tenant>,
-    /// Of each tenant that waits: how many it runs, and its oldest ticket. The first one is next.
+    /// Of each tenant that waits: how many it runs, and its turn. The first one is next.
     next: BTreeSet<(usize, Ticket, Arc<str>)>,
     /// Of each tenant with newcomers that wait: how many, and the newest. The last one is sent away first.
     crowds: BTreeSet<(usize, Ticket, Arc<str>)>,
@@ -61,9 +61,20 @@ pub struct Turns {
 #[derive(Debug, Default)]
 struct Tenant {
     running: usize,
+    /// Its place in the round: taken when it begins to wait, and at the end again with each call that got its turn.
+    turn: Ticket,
     waiting: BTreeSet<Ticket>,
     /// Those of `waiting` that are new: they count for the queue's bound.
     newcomers: BTreeSet<Ticket>,
+}
+
+impl Tenant {
+    fn wait(&mut self, ticket: Ticket) {
+        if self.waiting.is_empty() {
+            self.turn = ticket;
+        }
+        self.waiting.insert(ticket);
+    }
 }
 
 impl Turns {
@@ -105,7 +116,7 @@ impl Turns {
         self.newcomers += 1;
         let ticket = self.ticket();
         self.change(tenant, |own| {
-            own.waiting.insert(ticket);
+            own.wait(ticket);
             own.newcomers.insert(ticket);
         });
         Entry::Waits { ticket, instead_of }
@@ -118,7 +129,7 @@ impl Turns {
             return Entry::Runs;
         }
         let ticket = self.ticket();
-        self.change(tenant, |own| own.waiting.insert(ticket));
+        self.change(tenant, |own| own.wait(ticket));
         Entry::Waits { ticket, instead_of: None }
     }
 
@@ -155,13 +166,18 @@ impl Turns {
     /// The call whose turn it is: it runs from now on.
     #[expect(clippy::should_implement_trait, reason = "turns do not end where this says none")]
     pub fn next(&mut self) -> Option<Turn> {
-        let (running, ticket, tenant) = self.next.first().cloned()?;
+        let (running, _, tenant) = self.next.first().cloned()?;
         if !self.may_run(running) {
             return None;
         }
+        let ticket = self.tenants.get(&tenant)?.waiting.first().copied()?;
         self.withdraw(&tenant, ticket);
         self.running += 1;
-        self.change(&tenant, |own| own.running += 1);
+        let turn = self.ticket();
+        self.change(&tenant, |own| {
+            own.running += 1;
+            own.turn = turn;
+        });
         Some(Turn { tenant, ticket })
     }
 
@@ -179,15 +195,15 @@ impl Turns {
     fn change<T>(&mut self, name: &str, change: impl FnOnce(&mut Tenant) -> T) -> T {
         let (name, mut tenant) =
             self.tenants.remove_entry(name).unwrap_or_else(|| (Arc::from(name), Tenant::default()));
-        if let Some(oldest) = tenant.waiting.first() {
-            self.next.remove(&(tenant.running, *oldest, Arc::clone(&name)));
+        if !tenant.waiting.is_empty() {
+            self.next.remove(&(tenant.running, tenant.turn, Arc::clone(&name)));
         }
         if let Some(newest) = tenant.newcomers.last() {
             self.crowds.remove(&(tenant.newcomers.len(), *newest, Arc::clone(&name)));
         }
         let changed = change(&mut tenant);
-        if let Some(oldest) = tenant.waiting.first() {
-            self.next.insert((tenant.running, *oldest, Arc::clone(&name)));
+        if !tenant.waiting.is_empty() {
+            self.next.insert((tenant.running, tenant.turn, Arc::clone(&name)));
         }
         if let Some(newest) = tenant.newcomers.last() {
             self.crowds.insert((tenant.newcomers.len(), *newest, Arc::clone(&name)));

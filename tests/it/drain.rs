@@ -25,7 +25,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
 }
 
-async fn standing(gate: &Gate, line: &str) -> Value {
+/// How far the gate has come, by the operators' listener.
+pub(crate) async fn standing(gate: &Gate, line: &str) -> Value {
     let reply = gate.admin().rpc("", &json!({})).line(line).send().await;
     assert_eq!(reply.status(), 200, "{reply:?}");
     reply.json()

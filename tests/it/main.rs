@@ -35,6 +35,7 @@ mod outcomes;
 mod pages;
 mod passing;
 mod policy;
+mod queue;
 mod redact;
 mod refusals;
 mod resuming;

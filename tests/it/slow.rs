@@ -1,5 +1,6 @@
 //! Clients that read slowly, or not at all: what they may cost their call, and what they may hold.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use http_body_util::{BodyExt as _, StreamBody};
 use oncegate::layers::Answer;
 use oncegate::layers::line::Line;
 use oncegate::layers::reply::stalled::{PATIENCE, watched};
+use oncegate::server::patient as connection;
+use oncegate::server::patient::Patient;
 use oncegate::wire::envelope::{AnyError, Body};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -67,4 +71,23 @@ async fn a_stream_that_has_nothing_to_say_is_kept() {
     sleep(PATIENCE * 10).await;
     assert_eq!(Arc::strong_count(&held), 2, "its reader waits");
     waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_of_its_answer_loses_its_connection() {
+    let (near, mut far) = tokio::io::duplex(16);
+    let mut near = Patient::new(near);
+    let answering = tokio::spawn(async move {
+        let answer = near.write_all(&[b'x'; 64]).await;
+        (answer.map_err(|fault| fault.kind()), near)
+    });
+    // It reads, slowly.
+    for _ in 0..2 {
+        sleep(connection::PATIENCE / 2).await;
+        far.read_exact(&mut [0; 8]).await.expect("it is written to");
+    }
+    assert!(!answering.is_finished());
+    sleep(connection::PATIENCE * 2).await;
+    let (answer, _near) = answering.await.expect("the answering task");
+    assert_eq!(answer, Err(ErrorKind::TimedOut));
 }

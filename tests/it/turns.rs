@@ -30,6 +30,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Seen {
     running: Vec<&'static str>,
     waiting: Vec<(Ticket, &'static str, bool)>,
+    /// The tenants that wait, in the order of their turns.
+    round: Vec<&'static str>,
 }
 
 impl Seen {
@@ -41,10 +43,20 @@ impl Seen {
         self.waiting.iter().filter(|(_, one, new)| *one == tenant && *new).count()
     }
 
-    fn take(&mut self, ticket: Ticket) -> (&'static str, bool) {
+    fn wait(&mut self, ticket: Ticket, tenant: &'static str, new: bool) {
+        if !self.round.contains(&tenant) {
+            self.round.push(tenant);
+        }
+        self.waiting.push((ticket, tenant, new));
+    }
+
+    fn take(&mut self, ticket: Ticket) -> &'static str {
         let at = self.waiting.iter().position(|(one, ..)| *one == ticket).expect("it waits");
-        let (_, tenant, new) = self.waiting.remove(at);
-        (tenant, new)
+        let (_, tenant, _) = self.waiting.remove(at);
+        if !self.waiting.iter().any(|(_, one, _)| *one == tenant) {
+            self.round.retain(|one| *one != tenant);
+        }
+        tenant
     }
 
     /// Everybody whose turn it is runs; each was the right one.
@@ -52,15 +64,15 @@ impl Seen {
         while let Some(Turn { tenant, ticket }) = turns.next() {
             let fewest = self.waiting.iter().map(|(_, tenant, _)| self.runs(tenant)).min();
             assert_eq!(Some(self.runs(&tenant)), fewest, "whose tenant runs the fewest is next");
-            let oldest = self
-                .waiting
-                .iter()
-                .filter(|(_, tenant, _)| Some(self.runs(tenant)) == fewest)
-                .map(|(ticket, ..)| *ticket)
-                .min();
-            assert_eq!(Some(ticket), oldest, "of those, who has waited longest");
-            let (name, _) = self.take(ticket);
-            assert_eq!(name, &*tenant);
+            let first = self.round.iter().find(|one| Some(self.runs(one)) == fewest);
+            assert_eq!(first, Some(&&*tenant), "of those, whose turn it is");
+            let own = self.waiting.iter().filter(|(_, one, _)| *one == &*tenant);
+            assert_eq!(own.map(|(ticket, ..)| *ticket).min(), Some(ticket), "its oldest");
+            let name = self.take(ticket);
+            if let Some(at) = self.round.iter().position(|one| *one == name) {
+                let last = self.round.remove(at);
+                self.round.push(last);
+            }
             self.running.push(name);
         }
     }
@@ -84,13 +96,13 @@ fn enter(seen: &mut Seen, turns: &mut Turns, tenant: &'static str, queue: usize)
             assert_eq!(instead_of.is_some(), full, "somebody is sent away only where the queue is full");
             if let Some(other) = instead_of {
                 let most = TENANTS.iter().map(|tenant| seen.newcomers(tenant)).max().expect("tenants");
-                let (crowded, _) = seen.take(other);
+                let crowded = seen.take(other);
                 assert_eq!(seen.newcomers(crowded) + 1, most, "it was of the tenant with most waiting");
                 assert!(seen.newcomers(tenant) < most);
                 let newest = seen.waiting.iter().filter(|(_, one, new)| *one == crowded && *new).max();
                 assert!(newest.is_none_or(|(ticket, ..)| *ticket < other), "its newest");
             }
-            seen.waiting.push((ticket, tenant, true));
+            seen.wait(ticket, tenant, true);
         }
         Entry::Full => {
             let most = TENANTS.iter().map(|tenant| seen.newcomers(tenant)).max().expect("tenants");
@@ -110,11 +122,12 @@ proptest! {
                 Step::Enter(who) => enter(&mut seen, &mut turns, TENANTS[who], queue),
                 Step::ComeBack(who) => match turns.come_back(TENANTS[who]) {
                     Entry::Runs => seen.running.push(TENANTS[who]),
-                    Entry::Waits { ticket, instead_of: None } => seen.waiting.push((ticket, TENANTS[who], false)),
+                    Entry::Waits { ticket, instead_of: None } => seen.wait(ticket, TENANTS[who], false),
                     other => panic!("whoever is inside always finds a place in the queue: {other:?}"),
                 },
                 Step::Withdraw(at) if !seen.waiting.is_empty() => {
-                    let (ticket, tenant, _) = seen.waiting.remove(at % seen.waiting.len());
+                    let (ticket, tenant, _) = seen.waiting[at % seen.waiting.len()];
+                    seen.take(ticket);
                     prop_assert!(turns.withdraw(tenant, ticket));
                     prop_assert!(!turns.withdraw(tenant, ticket), "once");
                 }
@@ -184,7 +197,21 @@ fn a_full_queue_makes_room_for_whoever_has_fewer_waiting() {
     assert_eq!(instead_of, Some(second));
     assert_eq!(turns.enter("quiet"), Entry::Full, "one each: nobody has fewer");
     turns.leave("noisy");
-    assert_eq!(turns.next().map(|turn| turn.ticket), Some(first), "both run none; it came first");
+    assert_eq!(turns.next().map(|turn| turn.ticket), Some(first), "both run none; it was there first");
     turns.leave("noisy");
     assert_eq!(turns.next().map(|turn| turn.ticket), Some(ticket));
+}
+
+#[test]
+fn where_all_run_alike_each_tenant_has_its_turn() {
+    let mut turns = Turns::new(1, 1024);
+    assert_eq!(turns.enter("noisy"), Entry::Runs);
+    for _ in 0..100 {
+        assert!(matches!(turns.enter("noisy"), Entry::Waits { .. }));
+    }
+    let Entry::Waits { ticket, .. } = turns.enter("quiet") else { panic!("it waits") };
+    turns.leave("noisy");
+    assert_eq!(turns.next().map(|turn| turn.tenant.to_string()).as_deref(), Some("noisy"));
+    turns.leave("noisy");
+    assert_eq!(turns.next().map(|turn| turn.ticket), Some(ticket), "not behind all the hundred");
 }
