@@ -3,7 +3,7 @@
 //! Promises: a row moves only along the arrows, its revision only rises, and what was completed stays as it is; what is
 //! failed was not done; nothing stays in flight for ever, and every key can be brought to an end.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::Verdict;
 use super::answers::recorded;
@@ -38,30 +38,47 @@ pub(super) fn check(events: &Events, verdict: &mut Verdict) {
     }
 }
 
-/// From one look to the next: what lies between was not seen, but cannot be anything.
+/// From one look to the next. Each write raises the revision by one: so many arrows lie between, and no others.
 fn moved(name: &Name, before: &Row, after: &Row, verdict: &mut Verdict) {
     if after.revision <= before.revision {
         let says =
             format!("from {} ({}) to {} ({})", before.revision, before.status, after.revision, after.status);
         verdict.add("a row that changes has a higher revision", Some(name), says);
+        return;
     }
-    let same = before.attempt == after.attempt && before.response == after.response;
-    let allowed = match (before.status.as_str(), after.status.as_str()) {
-        ("completed", "completed") => same,
-        ("unknown", "completed" | "unknown") => is_idempotent(&name.tool) || before.attempt == after.attempt,
-        ("unknown", "in_flight") => is_idempotent(&name.tool),
-        // Its own attempt came back after all, and knows that nothing was done.
-        ("unknown", "failed") => before.attempt == after.attempt,
-        ("completed" | "unknown", _) => false,
-        _ => true,
-    };
-    if !allowed {
+    let writes = after.revision.abs_diff(before.revision);
+    let end = (after.status.as_str(), before.attempt != after.attempt);
+    if !ends_of(&before.status, writes, is_idempotent(&name.tool)).contains(&end) {
         let says = format!(
-            "from {} (attempt {}) to {} (attempt {})",
+            "from {} (attempt {}) to {} (attempt {}) by {writes} write(s)",
             before.status, before.attempt, after.status, after.attempt
         );
         verdict.add("a claim moves only along the arrows", Some(name), says);
     }
+}
+
+/// Where so many arrows may lead, and whether to another attempt.
+fn ends_of(status: &str, writes: u64, idempotent: bool) -> BTreeSet<(&str, bool)> {
+    let mut ends = BTreeSet::from([(status, false)]);
+    // Later nothing new can be reached.
+    for _ in 0..writes.min(12) {
+        ends = ends
+            .into_iter()
+            .flat_map(|(status, other)| {
+                let own: &[&str] = match status {
+                    // A lease is renewed, or the attempt ends.
+                    "in_flight" => &["in_flight", "completed", "failed", "unknown"],
+                    // The attempt came back after all: with an answer, or knowing that nothing was done.
+                    "unknown" => &["completed", "failed"],
+                    _ => &[],
+                };
+                let again = status == "failed" || (status == "unknown" && idempotent);
+                let own = own.iter().map(move |status| (*status, other));
+                own.chain(again.then_some(("in_flight", true)))
+            })
+            .collect();
+    }
+    ends
 }
 
 /// What a row must be by what was known when it was asked for.
