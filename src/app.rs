@@ -41,6 +41,7 @@ use crate::layers::authorize::Court;
 use crate::layers::claim::Clerk;
 use crate::layers::claim::flights::Flights;
 use crate::layers::claim::journal::Journal;
+use crate::layers::claim::reconcile::Reconciler;
 use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
 use crate::layers::glance::Glance;
@@ -147,9 +148,10 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (mode, admin, connections) = (config.mode, config.admin.take(), config.limits.connections);
     let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
-    let parts = parts(config, policy, Arc::clone(&store), journal, Arc::clone(&meter))?;
+    let parts = parts(config, policy, Arc::clone(&store), journal, &meter)?;
     let tasks = parts.clerk.tasks.clone();
     let janitor = Janitor {
+        reconciler: parts.clerk.reconciler.clone(),
         store: Arc::clone(&store),
         court: Arc::clone(&parts.court),
         meter: Arc::clone(&meter),
@@ -229,12 +231,12 @@ fn parts(
     policy: Policy,
     store: Arc<dyn Store>,
     journal: Journal,
-    meter: Arc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Parts, AppFault> {
     let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
     let sites = Sites::new(&config.public_url, config.allowed_hosts.clone(), config.allowed_origins.clone());
     let mirrors = Arc::new(Mirrors::default());
-    let road = Arc::new(road(&config, Editor { meter, mirrors: Arc::clone(&mirrors) })?);
+    let road = Arc::new(road(&config, Editor { meter: Arc::clone(meter), mirrors: Arc::clone(&mirrors) })?);
     let authorization_servers = config.auth.authorization_servers.clone();
     let verifier = Arc::new(Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?);
     let court = Arc::new(Court {
@@ -246,7 +248,14 @@ fn parts(
         service: config.service.clone(),
         verifier: Arc::clone(&verifier),
     });
+    let stored_response = usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX);
+    // Whoever observes sends the app nothing of its own.
+    let reconciler = (config.mode == Mode::Enforce).then(|| {
+        let (store, road, court) = (Arc::clone(&store), Arc::clone(&road), Arc::clone(&court));
+        Arc::new(Reconciler::new(store, road, court, Arc::clone(meter), stored_response))
+    });
     let clerk = Clerk {
+        reconciler,
         store: Arc::clone(&store),
         court: Arc::clone(&court),
         service: config.service.clone(),
@@ -256,7 +265,7 @@ fn parts(
         herd: herd(config.herd.as_deref())?,
         journal: journal.clone(),
         upstream_timeout: config.upstream.timeout,
-        stored_response: usize::try_from(config.limits.stored_response).unwrap_or(usize::MAX),
+        stored_response,
         forwards_token: config.upstream.forward_authorization,
     };
     let room = Room::new(Measures {

@@ -6,10 +6,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use super::failure::Failure;
 use super::open::Opened;
 use super::resolve::Resolve;
-use super::{audit, rows, screen};
+use super::{audit, next, rows, screen};
 use crate::config::ConfigFlags;
 use crate::domain::json::{Json, Object};
 use crate::domain::ledger::Status;
+use crate::domain::time::Timestamp;
 use crate::store::{AuditFilter, ClaimFilter, ListedClaim};
 
 /// How many audit rows `show` shows of one claim.
@@ -97,7 +98,7 @@ impl List {
         let opened = Opened::new(&self.config).await?;
         let filter = ClaimFilter {
             tenant: self.tenant,
-            service: opened.service,
+            service: opened.service.clone(),
             tool: self.tool,
             key: self.key,
             user: self.user,
@@ -105,7 +106,7 @@ impl List {
             limit: self.limit,
         };
         let claims = opened.store.claims(&filter).await?;
-        screen::show(&if self.json { lines(&claims, false) } else { table(&claims) })?;
+        screen::show(&if self.json { lines(&claims, false) } else { table(&opened, &claims).await? })?;
         if u32::try_from(claims.len()) == Ok(self.limit) {
             eprintln!("Only the newest {} claims are shown; --limit shows more.", self.limit);
         }
@@ -129,7 +130,12 @@ impl Show {
             ..AuditFilter::default()
         };
         let events = opened.store.events(&filter).await?;
-        Ok(screen::show(&format!("{}\n{}", sheet(&found), audit::table(&events)))?)
+        let now = opened.store.read(&found.id).await?.now;
+        let policy = opened.policy();
+        let operation = policy.as_ref().and_then(|policy| policy.of_name(&found.id.tool)).map(AsRef::as_ref);
+        let advice = next::advice(&found.claim, &found.id.key, now, operation);
+        let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
+        Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
     }
 }
 
@@ -163,11 +169,18 @@ fn lines(claims: &[ListedClaim], with_answer: bool) -> String {
     claims.iter().map(|row| screen::plain_json(&rows::claim(row, with_answer).to_string()) + "\n").collect()
 }
 
-fn table(claims: &[ListedClaim]) -> String {
-    let heads = ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "SETTLED", "EXPIRES"];
+/// One claim to a line: how long it has been what it is, and what is next.
+async fn table(opened: &Opened, claims: &[ListedClaim]) -> Result<String, Failure> {
+    let now = match claims.first() {
+        Some(first) => opened.store.read(&first.id).await?.now,
+        None => Timestamp::from_micros(0),
+    };
+    let policy = opened.policy();
+    let heads = ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "FOR", "NEXT"];
     let rows: Vec<_> = claims
         .iter()
         .map(|ListedClaim { id, claim }| {
+            let operation = policy.as_ref().and_then(|policy| policy.of_name(&id.tool)).map(AsRef::as_ref);
             [
                 rows::time(claim.created_at),
                 id.tenant.clone(),
@@ -175,12 +188,12 @@ fn table(claims: &[ListedClaim]) -> String {
                 id.tool.clone(),
                 id.key.clone(),
                 claim.status.as_str().to_owned(),
-                claim.settled_at.map(rows::time).unwrap_or_default(),
-                claim.expires_at.map(rows::time).unwrap_or_default(),
+                next::about(now.since(claim.settled_at.unwrap_or(claim.created_at))),
+                next::next(claim, now, operation),
             ]
         })
         .collect();
-    screen::table(heads, &rows)
+    Ok(screen::table(heads, &rows))
 }
 
 /// One column to a line; those that are empty are left out.

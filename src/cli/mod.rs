@@ -10,6 +10,7 @@ mod claims;
 mod drain;
 mod failure;
 mod log;
+mod next;
 mod open;
 mod policy;
 mod resolve;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use super::failure::Failure;
-use crate::config::{ConfigFlags, Layers, StoreConfig};
+use crate::config::{ConfigFlags, Layers, StoreConfig, load_policy};
+use crate::domain::policy::Policy;
 use crate::store::{self, Role, Schema, Store, StoreOptions};
 
 /// An open store, and whose claims in it are meant.
@@ -19,6 +20,12 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// The policy, where it is at hand and sound: whoever looks at claims needs it for advice only.
+    pub(super) fn policy(&self) -> Option<Policy> {
+        let loaded = self.layers.policy_dir().and_then(|dir| load_policy(&dir));
+        loaded.ok().map(|(policy, _)| policy)
+    }
+
     /// Opens the configured store beside whatever serves on it.
     pub(super) async fn new(flags: &ConfigFlags) -> Result<Self, Failure> {
         let layers = Layers::load(flags).map_err(Failure::config)?;

@@ -96,8 +96,13 @@ impl Resolve {
             match opened.store.swap(write).await? {
                 Swap::Applied { .. } if is_last => {
                     opened.store.close().await;
-                    let outcome =
-                        if self.released { "released: the same key may try again" } else { "completed" };
+                    let outcome = match &resolution {
+                        Resolution::Released { .. } => "released: the same key may try again",
+                        Resolution::Completed { response: Some(_) } => "completed: retries get this answer",
+                        Resolution::Completed { response: None } => {
+                            "completed: retries hear that it ran, and that its answer was not kept"
+                        }
+                    };
                     return Ok(screen::show(&format!("The claim is {outcome}.\n"))?);
                 }
                 Swap::Applied { .. } | Swap::Mismatch { .. } => {}

@@ -9,10 +9,12 @@
 
 mod admit;
 mod claim;
+mod inquiry;
 mod settle;
 mod terms;
 
 pub use admit::{Admission, Ask, AskedRound, Conflict, abandon, admit};
 pub use claim::{Claim, ClaimId, Draft, Expect, Expects, Round, RoundId, Status};
+pub use inquiry::{may_ask_in, take_turn};
 pub use settle::{Came, Held, Resolution, ResolveFault, Settling, proven, renew, resolve, settle};
 pub use terms::{Attempt, AttemptKind, Downstream, Terms};

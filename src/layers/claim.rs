@@ -12,6 +12,7 @@ mod exchange;
 pub mod flights;
 pub mod journal;
 mod keep;
+pub mod reconcile;
 mod resumed;
 mod sessions;
 mod several;
@@ -32,6 +33,7 @@ use self::exchange::Exchange;
 use self::flights::Flights;
 use self::journal::{Entry, Journal};
 use self::keep::Keeper;
+use self::reconcile::Reconciler;
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
 use super::forward::passing::Learned;
 use super::forward::raw::Ear;
@@ -146,6 +148,8 @@ pub struct Clerk {
     pub flights: Flights,
     /// Who is first with a key among all gates, where a Redis tells.
     pub herd: Herd,
+    /// Asks the app what became of a call; none where nobody may.
+    pub reconciler: Option<Arc<Reconciler>>,
     /// Where the rows of reads queue.
     pub journal: Journal,
     /// One attempt's whole time upstream.

@@ -10,6 +10,7 @@ pub mod edits;
 mod free;
 mod inside;
 pub mod passing;
+pub(in crate::layers) mod question;
 pub mod raw;
 
 use std::sync::Arc;

@@ -18,8 +18,10 @@ use crate::domain::refusal::Refusal;
 
 /// `MCP-Protocol-Version`.
 pub const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// `Mcp-Method`.
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// `Mcp-Name`.
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Whether whoever sent these headers says that it takes an event stream.
 pub fn takes_events(headers: &HeaderMap) -> bool {

@@ -175,6 +175,17 @@ pub struct LapsedOf {
     pub limit: u32,
 }
 
+/// Which unknown claims to ask the app about.
+#[derive(Clone, Debug)]
+pub struct UnknownOf {
+    /// Only this service's.
+    pub service: String,
+    /// Only these operations'.
+    pub tools: Vec<String>,
+    /// At most so many, those first that nobody has asked about for longest.
+    pub limit: u32,
+}
+
 /// Claims that somebody has to look after, and the store's time at which they did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -272,6 +283,10 @@ pub trait Store: Send + Sync + 'static {
     /// Claims in flight whose lease has lapsed, the oldest first. What it costs does not grow with the table, nor with
     /// the calls that were made a moment ago.
     async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError>;
+
+    /// Unknown claims whose `lease_until`, if they have one, has passed, those first that waited longest for that. What
+    /// it costs does not grow with the table, nor with the claims whose time has not come.
+    async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError>;
 
     /// Audit rows, oldest first.
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError>;

@@ -28,7 +28,7 @@ use super::grouping::Line;
 use super::op::{AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
     AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError,
-    StoreOptions, Swap, Twin, TwinOf, Write,
+    StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -89,6 +89,10 @@ impl Store for PostgresStore {
 
     async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError> {
         listing::lapsed(self, of).await.map_err(|fault| fault.error())
+    }
+
+    async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError> {
+        listing::unknown(self, of).await.map_err(|fault| fault.error())
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

@@ -23,7 +23,7 @@ use super::grouping::Line;
 use super::op::{AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
 use super::{
     AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Role, Schema, Seen, Store,
-    StoreError, Swap, Twin, TwinOf, Write,
+    StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -128,6 +128,11 @@ impl Store for SqliteStore {
     async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError> {
         let of = of.clone();
         self.at_desk(move |connection| listing::lapsed(connection, &of)).await
+    }
+
+    async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError> {
+        let of = of.clone();
+        self.at_desk(move |connection| listing::unknown(connection, &of)).await
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

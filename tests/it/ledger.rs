@@ -1,5 +1,6 @@
 //! The ledger's decisions, row by row of the table.
 
+mod inquiry;
 mod schedules;
 
 use std::time::Duration;
@@ -57,6 +58,11 @@ fn claimed(terms: &Terms) -> Held {
 fn settled(came: &Came, terms: &Terms) -> Claim {
     let held = claimed(terms);
     written(settle(Some(&held.claim), &held, came, terms), T0)
+}
+
+/// A claim whose outcome became unknown at `T0`.
+fn settled_unknown() -> Claim {
+    settled(&Came::Unknown, &TERMS)
 }
 
 fn written(settling: Settling, now: Timestamp) -> Claim {

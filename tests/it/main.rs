@@ -36,6 +36,7 @@ mod pages;
 mod passing;
 mod policy;
 mod queue;
+mod reconcile;
 mod redact;
 mod refusals;
 mod resuming;

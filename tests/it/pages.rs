@@ -57,6 +57,7 @@ fn value_of(key: &str) -> &'static str {
         "effect" => "\"read\"",
         "runs" => "\"tools\"",
         "members" => "{ calls = \"jobs\" }",
+        "reconcile" => "{ get = \"/x/{key}\", completed = { a = 1 } }",
         "mode" => "\"observe\"",
         "deny_as" => "\"tool_error\"",
         "scopes" | "redact" | "summary" | "tenant_arguments" => "[\"x\"]",
@@ -85,6 +86,9 @@ fn every_policy_key_is_on_its_page_and_no_other() {
     let members = rows.iter().find(|cells| word(cells[0]) == "members").expect("members");
     let listed: BTreeSet<_> = members[2].split('`').skip(1).step_by(2).collect();
     assert_eq!(listed, keys_of("RawMembers"));
+    let rows = table(POLICY, "| key | default | meaning |");
+    let listed: BTreeSet<_> = rows.iter().map(|cells| word(cells[0])).collect();
+    assert_eq!(listed, keys_of("RawReconcile"));
 }
 
 #[test]
@@ -125,11 +129,14 @@ fn shape(row: &Row) -> String {
 }
 
 #[test]
-fn the_example_on_the_policies_page_is_sound() {
-    let example = POLICY.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    let example = example.expect("the page shows one");
-    assert_eq!(mistakes(example), "");
-    let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), example.to_owned())]).expect("sound").0;
+fn the_examples_on_the_policies_page_are_sound() {
+    let examples = POLICY.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let examples: Vec<_> = examples.collect();
+    for example in &examples {
+        assert_eq!(mistakes(example), "", "{example}");
+    }
+    let example = examples.iter().find(|example| example.contains("runs = ")).expect("the page shows one");
+    let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), (*example).to_owned())]).expect("sound").0;
     let outer =
         policy.named(Kind::Tool, "execute_tools").and_then(|outer| outer.runs()).expect("it runs others");
     let call = POLICY.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a call");

@@ -4,6 +4,7 @@ mod cases;
 mod commands;
 mod forward_key;
 mod mistakes;
+mod reconcile;
 mod shipped;
 
 use std::path::PathBuf;

@@ -129,7 +129,7 @@ pub struct Claim {
     pub facts: Facts,
     /// The round it stands at.
     pub round: Round,
-    /// Until when the attempt owns it without renewing.
+    /// Until when the attempt owns it without renewing; of an unknown claim, until when nobody needs to ask the app.
     pub lease_until: Option<Timestamp>,
     /// When the attempt's `upstream.timeout` will have passed: before that, it may still run.
     pub attempt_until: Option<Timestamp>,
@@ -220,9 +220,17 @@ impl Draft {
 
     /// Whether `row` is what this draft wrote over `expect`: how a writer knows its own write again when the
     /// answer to it got lost. An attempt's id is random, and one attempt writes one status once per revision; a person
-    /// who resolves the claim writes under that id too, and has another answer, or none.
+    /// who resolves the claim writes under that id too, and has another answer, or none. Those who look after the claim
+    /// of an attempt that is gone tell their writes apart by a time that each sets a little otherwise.
     pub fn is_own(&self, expect: Expect, row: &Claim) -> bool {
-        row.attempt_id == self.attempt_id
+        let as_set = |asked: When, stored: Option<Timestamp>| match asked {
+            When::In(_) => true,
+            When::At(time) => stored == Some(time),
+            When::Never => stored.is_none(),
+        };
+        as_set(self.lease_until, row.lease_until)
+            && as_set(self.settled_at, row.settled_at)
+            && row.attempt_id == self.attempt_id
             && row.status == self.status
             && row.response == self.response
             && self.at(self.written_at(expect, row), expect).revision == row.revision

@@ -3,18 +3,19 @@
 //! Promises: a key that has no meaning for the operation's effect or kind is a mistake, never ignored; a mutation
 //! without a scope cannot be built.
 
+mod backend;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::GATE_REASONS;
 use super::check::Table;
-use super::forward_key::ForwardKey;
 use super::operation::{Effect, FieldPath, InFlight, Kind, Mutation, Operation, Rule, Twin};
-use super::raw::{RawDefaults, RawDownstream, RawInFlight, RawMembers, RawOperation, RawRuns};
+use super::raw::{RawDefaults, RawInFlight, RawMembers, RawOperation, RawRuns};
+use super::reconcile::reconcile;
 use super::runs::Runs;
 use crate::domain::actor::is_scope;
 use crate::domain::json::folded;
-use crate::domain::ledger::Downstream;
 use crate::domain::mistake::Mistake;
 use crate::domain::mode::{Mode, WOULD};
 use crate::domain::redact::Redactor;
@@ -71,7 +72,7 @@ impl Default for Defaults {
 }
 
 /// Collects the mistakes of one table.
-struct Checks<'a> {
+pub(super) struct Checks<'a> {
     table: &'a Table<'a>,
     mistakes: &'a mut Vec<Mistake>,
 }
@@ -118,7 +119,7 @@ pub(super) fn operation(
         Effect::Read => Rule::Read,
         Effect::Deny => Rule::Deny,
         Effect::Runs => Rule::Runs(Box::new(checks.runs(raw.members.clone().unwrap_or_default())?)),
-        Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, defaults)?)),
+        Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, defaults, &redact)?)),
     };
     Some(Operation {
         name,
@@ -137,7 +138,7 @@ pub(super) fn operation(
 }
 
 impl Checks<'_> {
-    fn found(&mut self, key: &str, message: impl Into<String>, help: &str) {
+    pub(super) fn found(&mut self, key: &str, message: impl Into<String>, help: &str) {
         self.mistakes.push(self.table.mistake(key, message).with_help(help));
     }
 
@@ -282,20 +283,43 @@ impl Checks<'_> {
         }
     }
 
+    /// How many mistakes there are.
+    pub(super) fn count(&self) -> usize {
+        self.mistakes.len()
+    }
+
     /// A duration within bounds; none where the file says nothing, or something out of bounds.
     fn span(&mut self, key: &str, span: Option<Span>, least: Duration, most: Duration) -> Option<Duration> {
+        self.span_in(key, key, span, least, most)
+    }
+
+    /// The same, of a key `name` that stands inside of another.
+    pub(super) fn span_in(
+        &mut self,
+        name: &str,
+        key: &str,
+        span: Option<Span>,
+        least: Duration,
+        most: Duration,
+    ) -> Option<Duration> {
         let Span(duration) = span?;
         if (least..=most).contains(&duration) {
             return Some(duration);
         }
-        let message = format!("{key} = \"{}\" makes no sense", duration_text(duration));
+        let message = format!("{name} = \"{}\" makes no sense", duration_text(duration));
         let help = format!("it may be {} to {}", duration_text(least), duration_text(most));
         self.found(key, message, &help);
         None
     }
 
-    fn mutation(&mut self, raw: &RawOperation, defaults: &Defaults) -> Option<Mutation> {
+    fn mutation(
+        &mut self,
+        raw: &RawOperation,
+        defaults: &Defaults,
+        private: &[FieldPath],
+    ) -> Option<Mutation> {
         let before = self.mistakes.len();
+        let reconcile = raw.reconcile.as_ref().map(|raw| reconcile(self, raw, private));
         let ttl = self.span("ttl", raw.ttl, SECOND, YEAR).unwrap_or(defaults.ttl);
         let mutation = Mutation {
             ttl,
@@ -308,6 +332,7 @@ impl Checks<'_> {
             twin: self.twin(raw, ttl),
             shared_within_tenant: raw.shared_within_tenant.unwrap_or_default(),
             destructive: raw.destructive,
+            reconcile: reconcile.flatten(),
         };
         (self.mistakes.len() == before).then_some(mutation)
     }
@@ -323,56 +348,6 @@ impl Checks<'_> {
                 InFlight::Refuse
             }
         }
-    }
-
-    fn forward_key(&mut self, raw: &RawOperation) -> ForwardKey {
-        let quoted = raw.forward_key_quoted.unwrap_or_default();
-        let text = raw.forward_key.as_deref().unwrap_or("{key}");
-        ForwardKey::parse(text, quoted).unwrap_or_else(|fault| {
-            self.found(
-                "forward_key",
-                format!("\"{text}\" is not a template: {fault}"),
-                "see \"{tenant}/{tool}/{key}\"",
-            );
-            ForwardKey::bare()
-        })
-    }
-
-    fn downstream(&mut self, raw: &RawOperation, ttl: Duration) -> Downstream {
-        let retention = self.span("downstream_retention", raw.downstream_retention, SECOND, YEAR);
-        if raw.downstream != Some(RawDownstream::Idempotent) {
-            if raw.downstream_retention.is_some() {
-                let help = "say downstream = \"idempotent\" as well";
-                self.found("downstream_retention", "nothing runs again here", help);
-            }
-            return Downstream::Unsafe;
-        }
-        if raw.forward_key.is_none() {
-            let message = "an idempotent downstream needs an explicit forward_key";
-            self.found(
-                "downstream",
-                message,
-                "say what the backend hears: forward_key = \"{tenant}/{tool}/{key}\"",
-            );
-        }
-        if raw.downstream_retention.is_none() {
-            let message = "an idempotent downstream needs downstream_retention";
-            self.found("downstream", message, "say how long the backend remembers a key");
-        }
-        let Some(retention) = retention else { return Downstream::Unsafe };
-        if ttl < retention {
-            let message = format!(
-                "downstream_retention ({}) is longer than ttl ({})",
-                duration_text(retention),
-                duration_text(ttl)
-            );
-            self.found(
-                "downstream_retention",
-                message,
-                "the gate may not forget a key before the backend does",
-            );
-        }
-        Downstream::Idempotent { retention }
     }
 
     fn twin(&mut self, raw: &RawOperation, ttl: Duration) -> Option<Twin> {

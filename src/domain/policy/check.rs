@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::build::{self, Defaults};
-use super::operation::{Kind, Operation};
+use super::operation::{Effect, Kind, Mutation, Operation};
 use super::raw::{RawDefaults, RawOperation};
 use super::{Warning, is_housekeeping};
 use crate::domain::ledger::Downstream;
@@ -59,6 +59,8 @@ struct Named {
     place: Place,
     /// Where it says that the backend honours the key.
     idempotent_at: Option<Place>,
+    /// Where it says how the app is asked.
+    reconcile_at: Place,
 }
 
 #[derive(Default)]
@@ -76,6 +78,7 @@ pub(super) fn operations(sources: &[(PathBuf, String)]) -> Result<(Vec<Operation
     }
     findings.refuse_same_names();
     findings.refuse_same_forwarded_keys();
+    findings.refuse_questions_that_change_something();
     let Findings { named, mut warnings, mistakes } = findings;
     Mistakes::none_in(mistakes)?;
     if named.is_empty() {
@@ -172,7 +175,13 @@ impl Findings {
             let Some(operation) = operation.filter(|_| self.mistakes.len() == before) else { continue };
             let idempotent = operation.mutation().is_some_and(|m| m.downstream != Downstream::Unsafe);
             let idempotent_at = idempotent.then(|| table.mistake("forward_key", "").place().clone());
-            self.named.push(Named { operation, place: source.place(&key.span()), idempotent_at });
+            let reconcile_at = table.mistake("reconcile", "").place().clone();
+            self.named.push(Named {
+                operation,
+                place: source.place(&key.span()),
+                idempotent_at,
+                reconcile_at,
+            });
         }
     }
 
@@ -219,6 +228,33 @@ impl Findings {
                 self.warnings.push(Warning(Mistake::new(place.clone(), message).with_help(help)));
             }
             seen.push(named);
+        }
+    }
+}
+
+impl Findings {
+    /// A question is asked any number of times, so whoever is asked may change nothing.
+    fn refuse_questions_that_change_something(&mut self) {
+        for named in &self.named {
+            let Some(reconcile) = named.operation.mutation().and_then(Mutation::reconcile) else { continue };
+            let mistake = |message: String| Mistake::new(named.reconcile_at.clone(), message);
+            for (message, help) in reconcile.warnings() {
+                self.warnings.push(Warning(mistake(message.to_owned()).with_help(help)));
+            }
+            let Some(tool) = reconcile.tool() else { continue };
+            let asked = self.named.iter().map(|other| &other.operation);
+            let asked = asked.filter(|other| other.kind() == Kind::Tool).find(|other| other.name() == tool);
+            self.mistakes.extend(match asked.map(Operation::effect) {
+                Some(Effect::Read) => None,
+                Some(Effect::Mutation | Effect::Deny | Effect::Runs) => Some(
+                    mistake(format!("\"{tool}\" is asked what became of a call, and is no read"))
+                        .with_help("ask a tool with effect = \"read\""),
+                ),
+                None => Some(
+                    mistake(format!("\"{tool}\" is asked what became of a call, and no file names it"))
+                        .with_help(format!("name it: [tools.{tool}] with effect = \"read\"")),
+                ),
+            });
         }
     }
 }

@@ -12,6 +12,7 @@ mod check;
 mod forward_key;
 mod operation;
 mod raw;
+mod reconcile;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use crate::domain::refusal::Refusal;
 
 pub use cases::{Case, Ruling};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
+pub use reconcile::{About, Proven, Question, Reconcile, Told, Unaskable};
 pub use runs::{Inner, MOST_CALLS, Runs, need_keys};
 
 pub use operation::{
@@ -74,6 +76,8 @@ pub const GATE_REASONS: &[&str] = &[
     "late_answer",
     "resolved_completed",
     "resolved_released",
+    "reconciled_completed",
+    "reconciled_released",
     "internal_error",
     "malformed_request",
     "body_too_large",
@@ -208,6 +212,11 @@ impl Policy {
     /// The operation of this kind and name, whoever asks.
     pub fn named(&self, kind: Kind, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name).filter(|operation| operation.kind() == kind)
+    }
+
+    /// The operation of this name, of whatever kind: they share one name space.
+    pub fn of_name(&self, name: &str) -> Option<&Arc<Operation>> {
+        self.operations.get(name)
     }
 
     /// Every operation, by name.

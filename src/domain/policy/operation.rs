@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::forward_key::ForwardKey;
+use super::reconcile::Reconcile;
 use super::runs::Runs;
 use crate::domain::json::Json;
 use crate::domain::ledger::{Downstream, Terms};
@@ -149,6 +150,7 @@ pub struct Mutation {
     pub(super) twin: Option<Twin>,
     pub(super) shared_within_tenant: bool,
     pub(super) destructive: Option<bool>,
+    pub(super) reconcile: Option<Reconcile>,
 }
 
 impl Mutation {
@@ -191,6 +193,11 @@ impl Mutation {
     /// Whether it takes something away rather than adding to it, where the policy says.
     pub fn destructive(&self) -> Option<bool> {
         self.destructive
+    }
+
+    /// How the app is asked what became of a call, where the policy says.
+    pub fn reconcile(&self) -> Option<&Reconcile> {
+        self.reconcile.as_ref()
     }
 
     /// The look-out for the same arguments under another key, where the policy asks for one.

@@ -45,6 +45,22 @@ pub(super) struct RawMembers {
     pub(super) results: Option<String>,
 }
 
+/// `reconcile`: how the app is asked what became of a call.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReconcile {
+    pub(super) tool: Option<String>,
+    pub(super) arguments: Option<BTreeMap<String, toml::Value>>,
+    pub(super) get: Option<String>,
+    pub(super) completed: Option<BTreeMap<String, toml::Value>>,
+    pub(super) absent: Option<BTreeMap<String, toml::Value>>,
+    pub(super) absent_errors: Option<Vec<String>>,
+    pub(super) absent_status: Option<Vec<u16>>,
+    pub(super) result: Option<String>,
+    pub(super) every: Option<Span>,
+    pub(super) timeout: Option<Span>,
+}
+
 /// `[defaults]`: for the operations of its file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,5 +102,6 @@ pub(super) struct RawOperation {
     pub(super) duplicate_window: Option<Span>,
     pub(super) duplicate: Option<Duplicate>,
     pub(super) shared_within_tenant: Option<bool>,
+    pub(super) reconcile: Option<RawReconcile>,
     pub(super) destructive: Option<bool>,
 }

@@ -26,6 +26,7 @@ use uuid::Uuid;
 use super::beat;
 use super::flights::Pen;
 use super::keep::{End, Keeper};
+use super::reconcile::hears_more_in;
 use super::{Claimed, ClaimedWhat, Clerk, Sending, facts};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::chain::Chain;
@@ -198,6 +199,12 @@ where
                 *claim.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
             }
         }
+    }
+
+    /// How long until a call that meets this unknown claim may hear more, where the app can be asked.
+    fn hears_more_in(&self, seen: &Seen) -> Option<Duration> {
+        self.clerk.reconciler.as_ref()?;
+        hears_more_in(&self.id, &self.mutation.operation, seen)
     }
 
     fn sealer(&self) -> Sealer {

@@ -190,3 +190,14 @@ impl Keeper<'_> {
         Expects { state: self.fingerprinter.state_hash(state), inputs }
     }
 }
+
+/// What of a result is kept that did not come as the call's own answer: its encoding, if it may be kept, and its summary.
+pub(super) fn result(operation: &Operation, result: Object, limit: usize) -> (Option<Bytes>, Option<String>) {
+    let mut value = Json::Object(result);
+    operation.redactor().mask_result(&mut value);
+    let summary = operation.summary_of(&value);
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    let kept = Kept { kind: Kind::Result, status: 200, headers, body: Bytes::from(value.to_bytes()) };
+    let may_be_kept = kept.body.len() <= limit && !has_secret(&value);
+    (may_be_kept.then(|| kept.encode()), summary)
+}

@@ -14,7 +14,9 @@ use super::fault::Fault;
 use super::statements::{STATEMENT, query};
 use crate::domain::ledger::Status;
 use crate::store::text::{has_members, held};
-use crate::store::{AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf};
+use crate::store::{
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+};
 
 /// How long a list may take.
 const LIST: Duration = Duration::from_secs(30);
@@ -106,6 +108,17 @@ pub(super) async fn lapsed(store: &PostgresStore, of: &LapsedOf) -> Result<Found
         params
     };
     found(&ask_as_guest(store, include_str!("sql/lapsed.sql"), params).await?)
+}
+
+pub(super) async fn unknown(store: &PostgresStore, of: &UnknownOf) -> Result<Found, Fault> {
+    let params = || {
+        let mut params = Params::default();
+        params.one(Type::TEXT, held(&of.service));
+        params.many(Type::TEXT_ARRAY, of.tools.iter().map(|tool| held(tool)));
+        params.one(Type::INT8, i64::from(of.limit));
+        params
+    };
+    found(&ask_as_guest(store, include_str!("sql/unknown.sql"), params).await?)
 }
 
 /// The claims in rows that each say the time; the first row may be of nulls otherwise.

@@ -8,7 +8,9 @@ use crate::domain::audit::Decision;
 use crate::domain::ledger::Status;
 use crate::domain::time::Timestamp;
 use crate::store::text::{has_members, held};
-use crate::store::{AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf};
+use crate::store::{
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+};
 
 /// The conditions that are set, and their values.
 #[derive(Default)]
@@ -46,21 +48,36 @@ pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite:
         ORDER BY created_at DESC, tenant_id, service, tool, idempotency_key LIMIT {}",
         conditions.sql, filter.limit
     );
-    let listed =
-        |row: &rusqlite::Row<'_>| Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? });
     connection.prepare(&sql)?.query_map(params_from_iter(conditions.values), listed)?.collect()
 }
 
 pub(super) fn lapsed(connection: &Connection, of: &LapsedOf) -> rusqlite::Result<Found> {
     let now = rows::now(connection)?;
     let values = params![held(&of.service), now.as_micros(), now.minus(of.lease).as_micros(), of.limit];
-    let listed =
-        |row: &rusqlite::Row<'_>| Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? });
     let claims = connection
         .prepare_cached(include_str!("sql/lapsed.sql"))?
         .query_map(values, listed)?
         .collect::<rusqlite::Result<_>>()?;
     Ok(Found { claims, now })
+}
+
+/// Asked for one operation after the other: each is a piece of the index.
+pub(super) fn unknown(connection: &Connection, of: &UnknownOf) -> rusqlite::Result<Found> {
+    let now = rows::now(connection)?;
+    let mut claims: Vec<ListedClaim> = Vec::new();
+    for tool in &of.tools {
+        let values = params![held(&of.service), held(tool), now.as_micros(), of.limit];
+        let mut statement = connection.prepare_cached(include_str!("sql/unknown.sql"))?;
+        let found = statement.query_map(values, listed)?;
+        claims.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+    }
+    claims.sort_by_key(|ListedClaim { claim, .. }| claim.lease_until.unwrap_or(claim.created_at));
+    claims.truncate(usize::try_from(of.limit).unwrap_or(usize::MAX));
+    Ok(Found { claims, now })
+}
+
+fn listed(row: &rusqlite::Row<'_>) -> rusqlite::Result<ListedClaim> {
+    Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? })
 }
 
 /// The newest rows that fit, told oldest first. Arguments are text that only we can read, so rows are looked at until

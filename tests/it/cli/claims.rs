@@ -77,7 +77,7 @@ async fn every_filter_of_the_list_must_hold_and_the_newest_come_first() {
     check(&["--limit", "1"], &["orphan"]);
     let table = house.succeeds(&["claims", "list", "--key", "done"]);
     let words: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(words, ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "SETTLED", "EXPIRES"]);
+    assert_eq!(words, ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "FOR", "NEXT"]);
     assert_eq!(table.lines().count(), 3);
 }
 
@@ -94,6 +94,41 @@ async fn a_claim_is_shown_with_its_answer_and_its_audit_rows() {
     house.succeeds(&resolve("unknown", &["--released"]));
     let sheet = house.succeeds(&["claims", "show", "unknown"]);
     assert!(sheet.contains("\nstatus ") && sheet.contains("resolved_released"), "{sheet}");
+}
+
+#[tokio::test]
+async fn a_list_says_what_is_next_and_a_sheet_what_to_do() {
+    let house = with_claims().await;
+    let store = house.store().await;
+    put(&*store, facts("charge_card", "charge"), |_| {}).await;
+    put(&*store, facts("asked_tool", "it's asked"), |draft| {
+        draft.lease_until = When::In(Duration::from_secs(7 * 60 + 30));
+    })
+    .await;
+    store.close().await;
+    let asked = "[tools.asked_tool]\neffect = \"mutation\"\nscopes = [\"s\"]\nreconcile = { get = \"/asked/{key}\", completed = { a = 1 } }\n";
+    house.write("policies/asked.toml", asked);
+    let list = house.succeeds(&["claims", "list"]);
+    let line = |key: &str| list.lines().find(|line| line.contains(&format!(" {key} "))).unwrap().to_owned();
+    for (key, next) in [
+        ("unknown", "look, then claims resolve"),
+        ("orphan", "look, then claims resolve"),
+        ("charge", "a retry may run it again"),
+        ("it's asked", "GET /asked/{key} is asked in 7m2"),
+        ("owned", "runs; lease for 4m5"),
+        ("dead", "its gate is gone: becomes unknown soon"),
+    ] {
+        assert!(line(key).contains(next), "{key}: {list}");
+    }
+    let sheet = house.succeeds(&["claims", "show", "it's asked"]);
+    assert!(sheet.contains("The app is asked (GET /asked/{key})"), "{sheet}");
+    assert!(sheet.contains(r"claims resolve 'it'\''s asked' --released --because"), "{sheet}");
+    let sheet = house.succeeds(&["claims", "show", "running"]);
+    assert!(
+        sheet.contains("Nobody asks the app") && sheet.contains("--released is refused until then"),
+        "{sheet}"
+    );
+    assert!(!house.succeeds(&["claims", "show", "owned"]).contains("Nobody knows"));
 }
 
 #[tokio::test]
@@ -143,7 +178,7 @@ async fn a_completed_claim_keeps_the_answer_that_somebody_found() {
     house.write("answer.json", r#"{"content":[],"structuredContent":{"id":9007199254740993,"card":"x"}}"#);
     assert_eq!(
         house.succeeds(&resolve("unknown", &["--completed", "--response", "answer.json"])),
-        "The claim is completed.\n"
+        "The claim is completed: retries get this answer.\n"
     );
     let claim = shown(&house, "unknown");
     assert_eq!(claim["status"], "completed");

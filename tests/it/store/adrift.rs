@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncegate::domain::ledger::{Draft, Status};
 use oncegate::domain::time::{Timestamp, When};
-use oncegate::store::{LapsedOf, Store, Write};
+use oncegate::store::{LapsedOf, Store, UnknownOf, Write};
 use tokio_postgres::NoTls;
 
 use super::samples::{fresh, put, store_on};
@@ -64,10 +64,59 @@ async fn claims_of_dead_owners_are_found_oldest_first_and_no_others() {
     .await;
 }
 
-/// A table with so many settled claims, and as many calls that began a moment ago.
+/// An unknown claim that was made so many minutes ago, and need not be asked about before this.
+fn unknown(key: &str, made: When, until: When) -> Write {
+    let fresh = fresh(key);
+    let created_at = if let When::At(time) = made { Some(time) } else { None };
+    Write { next: Draft { status: Status::Unknown, created_at, lease_until: until, ..fresh.next }, ..fresh }
+}
+
+async fn due(store: &dyn Store, tools: &[&str], limit: u32) -> Vec<String> {
+    let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    let of = UnknownOf { service: "billing".into(), tools, limit };
+    let found = store.unknown(&of).await.expect("the store answers");
+    found.claims.into_iter().map(|claim| claim.id.key).collect()
+}
+
+#[tokio::test]
+async fn unknown_claims_are_found_when_their_time_has_come_longest_alone_first() {
+    on_every_store(async |home| {
+        let (store, _place) = store_on(home).await;
+        let refund = ["refund_order"];
+        assert_eq!(due(&*store, &refund, 10).await, [""; 0], "an empty store has none");
+        let now = put(&store, fresh("running")).await.created_at;
+        let ago = |minutes| minutes_ago(now, minutes);
+        put(&store, unknown("never-asked", ago(3), When::Never)).await;
+        put(&store, unknown("old-asked-lately", ago(60), ago(1))).await;
+        put(&store, unknown("old-asked-long-ago", ago(60), ago(5))).await;
+        put(&store, unknown("not-yet", ago(60), When::In(Duration::from_mins(1)))).await;
+        let mut other = unknown("another-tool", ago(4), When::Never);
+        other.id.tool = "send_mail".into();
+        put(&store, other).await;
+        let mut other = unknown("another-service", ago(9), When::Never);
+        other.id.service = "support".into();
+        put(&store, other).await;
+        let mut other = unknown("settled", ago(9), When::Never);
+        other.next.status = Status::Completed;
+        put(&store, other).await;
+
+        let in_order = ["old-asked-long-ago", "never-asked", "old-asked-lately"];
+        assert_eq!(due(&*store, &refund, 10).await, in_order);
+        assert_eq!(due(&*store, &refund, 2).await, in_order[..2]);
+        let both = ["refund_order", "send_mail"];
+        let in_order = ["old-asked-long-ago", "another-tool", "never-asked", "old-asked-lately"];
+        assert_eq!(due(&*store, &both, 10).await, in_order);
+        assert_eq!(due(&*store, &both, 3).await, in_order[..3]);
+        assert_eq!(due(&*store, &["no_such_tool"], 10).await, [""; 0]);
+    })
+    .await;
+}
+
+/// A table with many claims that nobody needs to look after: settled ones, calls that began a moment ago, and unknown
+/// ones that were asked about a moment ago.
 const MANY: &str = "INSERT INTO oncegate.idempotency_claims
     SELECT 'acme', 'billing', 'refund_order', 'old' || n, 'u1', 'k1:aa',
-        CASE WHEN n % 2 = 0 THEN 'completed' ELSE 'in_flight' END, n, gen_random_uuid(), '{}',
+        CASE n % 3 WHEN 0 THEN 'completed' WHEN 1 THEN 'in_flight' ELSE 'unknown' END, n, gen_random_uuid(), '{}',
         NULL, now() + interval '1 minute', NULL, NULL, NULL, now(), now(), NULL
     FROM generate_series(1, 20000) AS n";
 
@@ -83,16 +132,18 @@ async fn a_look_for_dead_owners_costs_no_more_in_a_large_and_busy_table() {
     put(&store, lapsed).await;
     let of = LapsedOf { service: "billing".into(), lease: Duration::from_mins(1), limit: 100 };
     assert_eq!(store.lapsed(&of).await.expect("the store answers").claims.len(), 1);
+    put(&store, unknown("u", When::In(Duration::ZERO), When::Never)).await;
+    assert_eq!(due(&*store, &["refund_order", "send_mail"], 100).await, ["u"]);
     // The server counts when a session ends.
     store.close().await;
     let question = "SELECT idx_tup_read FROM pg_stat_user_indexes
-        WHERE indexrelname = 'idempotency_claims_open' AND idx_scan > 0";
-    let read: i64 = eventually("the server's counts", async || {
+        WHERE indexrelname IN ('idempotency_claims_open', 'idempotency_claims_unknown') AND idx_scan > 0";
+    let read: Vec<i64> = eventually("the server's counts", async || {
         let rows = beside.query(question, &[]).await.expect("the server answers");
-        rows.first().map(|row| row.get(0))
+        (rows.len() == 2).then(|| rows.iter().map(|row| row.get(0)).collect())
     })
     .await;
-    assert!(read < 10, "{read} calls were looked at, for one whose owner is dead");
+    assert!(read.iter().all(|read| *read < 10), "{read:?} claims were looked at, to find one each");
     let whole = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'idempotency_claims'";
     let before: i64 = beside.query_one(whole, &[]).await.expect("the server answers").get(0);
     assert!(before < 20_000, "{before} rows were read one by one");
@@ -107,4 +158,14 @@ async fn sqlite_answers_a_janitor_from_an_index() {
         .query_row(&format!("EXPLAIN QUERY PLAN {sql}"), ("billing", 0, 0, 1), |row| row.get("detail"))
         .expect("a plan");
     assert!(plan.contains("USING INDEX idempotency_claims_open (status=? AND created_at<?)"), "{plan}");
+    let sql = include_str!("../../../src/store/sqlite/sql/unknown.sql");
+    let plan: String = file
+        .query_row(&format!("EXPLAIN QUERY PLAN {sql}"), ("billing", "refund_order", 0, 1), |row| {
+            row.get("detail")
+        })
+        .expect("a plan");
+    assert!(
+        plan.contains("USING INDEX idempotency_claims_unknown (service=? AND tool=? AND <expr><?)"),
+        "{plan}"
+    );
 }

@@ -15,12 +15,13 @@ use super::meet::{Course, Patience};
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, first_seen, unavailable};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
-use crate::domain::ledger::{Attempt, AttemptKind, Claim, Draft, Expect, Held, Terms};
+use crate::domain::ledger::{Attempt, AttemptKind, Claim, Draft, Expect, Held, Status, Terms};
 use crate::domain::policy::{Duplicate, Mutation as MutationRule};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::claim::Claimed;
 use crate::layers::claim::flights::Pen;
+use crate::layers::claim::reconcile::{Asked, Occasion};
 use crate::layers::forward::Forwarded;
 use crate::store::{Seen, StoreError, Swap, TwinOf, event_id};
 
@@ -115,6 +116,11 @@ where
                     return Ok(Learned::Answered(seen));
                 }
                 Course::Refuse(refusal) => {
+                    if let Some(other) = self.reconcile(&seen, &refusal).await? {
+                        seen = other;
+                        fresh = true;
+                        continue;
+                    }
                     pen.tell(&seen);
                     return Err(refusal);
                 }
@@ -127,6 +133,23 @@ where
 
     async fn is_led(&self) -> bool {
         self.clerk.herd.is_led(|| self.clerk.court.fingerprinter.herd_name(&self.id)).await
+    }
+
+    /// Asks the app what became of an unknown claim's call. The row as it stands then; none where nobody was asked.
+    async fn reconcile(&self, seen: &Seen, refusal: &Refusal) -> Result<Option<Arc<Seen>>, Refusal> {
+        let (Some(reconciler), Some(row)) = (&self.clerk.reconciler, &seen.row) else { return Ok(None) };
+        if !matches!(refusal, Refusal::OutcomeUnknown { .. }) || row.status != Status::Unknown {
+            return Ok(None);
+        }
+        let asked = Box::pin(reconciler.ask(&self.id, row, seen.now, Occasion::Retry)).await;
+        Ok(match asked.map_err(|fault| unavailable(&fault))? {
+            Asked::Row(seen) => {
+                // That may have taken a while.
+                self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                Some(Arc::new(*seen))
+            }
+            Asked::NotNow | Asked::Busy => None,
+        })
     }
 
     /// Tries to commit the claim.

@@ -106,7 +106,13 @@ where
     /// is there.
     async fn turn(&self, seat: &mut Seat, patience: &mut Patience) -> Result<Turn, Refusal> {
         if patience.waits.is_none() {
-            return Ok(seat.turn().await);
+            let began = Instant::now();
+            let turn = seat.turn().await;
+            // Whoever has the pen may have asked the app meanwhile.
+            if began.elapsed() > LOOK_UP {
+                self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+            }
+            return Ok(turn);
         }
         loop {
             let look_up = self.look_up(patience)?;
@@ -138,7 +144,7 @@ where
             }
             Admission::Unknown { take_over_in } => Course::Refuse(Refusal::OutcomeUnknown {
                 first_seen: Some(first_seen),
-                retry_after: take_over_in,
+                retry_after: take_over_in.or_else(|| self.hears_more_in(seen)),
             }),
         }
     }

@@ -111,8 +111,9 @@ where
             Heard::NotRun(refusal) if !unknown => Err(refusal.clone()),
             Heard::Answer(_) | Heard::NotRun(_) | Heard::Unknown => {
                 let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, terms));
-                let retry_after =
+                let take_over_in =
                     if let Some(Admission::Unknown { take_over_in }) = met { take_over_in } else { None };
+                let retry_after = take_over_in.or_else(|| self.hears_more_in(seen?));
                 Err(Refusal::OutcomeUnknown { first_seen: Some(held.claim.created_at), retry_after })
             }
         };

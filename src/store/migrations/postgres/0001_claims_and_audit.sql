@@ -35,6 +35,11 @@ CREATE INDEX idempotency_claims_expiry ON oncegate.idempotency_claims (expires_a
 CREATE INDEX idempotency_claims_open ON oncegate.idempotency_claims (status, created_at)
     WHERE status IN ('in_flight', 'unknown');
 
+-- For whoever asks the app about unknown ones: those first that were left alone longest. Nothing but unknown claims is in
+-- it, so that a call that ends well never touches it.
+CREATE INDEX idempotency_claims_unknown
+    ON oncegate.idempotency_claims (service, tool, (coalesce(lease_until, created_at))) WHERE status = 'unknown';
+
 CREATE TABLE oncegate.audit_events (
     id              uuid        NOT NULL,
     at              timestamptz NOT NULL,

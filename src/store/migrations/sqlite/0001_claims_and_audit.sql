@@ -28,6 +28,9 @@ CREATE INDEX idempotency_claims_expiry ON idempotency_claims (expires_at) WHERE 
 CREATE INDEX idempotency_claims_open ON idempotency_claims (status, created_at)
     WHERE status IN ('in_flight', 'unknown');
 
+CREATE INDEX idempotency_claims_unknown
+    ON idempotency_claims (service, tool, coalesce(lease_until, created_at)) WHERE status = 'unknown';
+
 CREATE TABLE audit_events (
     id              TEXT    NOT NULL,
     at              INTEGER NOT NULL,
