@@ -150,13 +150,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let parts = parts(config, policy, Arc::clone(&store), journal, &meter)?;
     let tasks = parts.clerk.tasks.clone();
-    let janitor = Janitor {
-        reconciler: parts.clerk.reconciler.clone(),
-        store: Arc::clone(&store),
-        court: Arc::clone(&parts.court),
-        meter: Arc::clone(&meter),
-        service: parts.clerk.service.clone(),
-    };
+    let janitor = janitor(&parts.clerk, &meter);
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
     let drain = Drain::new(readiness.clone(), parts.room.clone());
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
@@ -300,6 +294,17 @@ fn parts(
 
 fn herd(url: Option<&str>) -> Result<Herd, AppFault> {
     url.map_or_else(|| Ok(Herd::default()), Herd::at).map_err(AppFault::Herd)
+}
+
+/// Whoever looks after claims that nobody else does.
+fn janitor(clerk: &Clerk, meter: &Arc<Meter>) -> Janitor {
+    Janitor {
+        store: Arc::clone(&clerk.store),
+        court: Arc::clone(&clerk.court),
+        reconciler: clerk.reconciler.clone(),
+        meter: Arc::clone(meter),
+        service: clerk.service.clone(),
+    }
 }
 
 async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {

@@ -111,7 +111,6 @@ async fn a_list_says_what_is_next_and_a_sheet_what_to_do() {
     let list = house.succeeds(&["claims", "list"]);
     let line = |key: &str| list.lines().find(|line| line.contains(&format!(" {key} "))).unwrap().to_owned();
     for (key, next) in [
-        ("unknown", "look, then claims resolve"),
         ("orphan", "look, then claims resolve"),
         ("charge", "a retry may run it again"),
         ("it's asked", "GET /asked/{key} is asked in 7m2"),
