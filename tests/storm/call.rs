@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fastrand::Rng;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::Fallible;
 use crate::gates::{AUDIENCE, ISSUER, JWT_SECRET};
-use crate::history::Came;
+use crate::history::{Came, Time};
 use crate::http::{Message, Reader};
 
 /// How long a client waits for the end of its call.
@@ -124,6 +125,17 @@ fn said(mut message: Value) -> Option<Came> {
         message.pointer("/result/content/0/text").or(message.pointer("/error/message"))?.as_str()?.to_owned();
     let body = message.get("result").or(message.get("error"))?.to_string();
     Some(Came::Answer { run, body, replayed, recorded })
+}
+
+/// A trace that says when its call was sent.
+pub(crate) fn trace(sent: Time, rng: &mut Rng) -> String {
+    format!("{:012x}{:020x}", sent.as_millis(), rng.u128(1..1 << 80))
+}
+
+/// When the call of this trace was sent.
+pub(crate) fn sent_at(trace: &str) -> Time {
+    let millis = trace.get(..12).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    Time::from_millis(millis.unwrap_or_default())
 }
 
 /// A token for a user of a tenant.

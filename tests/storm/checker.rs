@@ -8,10 +8,11 @@ mod answers;
 mod audit;
 mod claims;
 mod effects;
+mod gates;
 #[cfg(test)]
 mod tests;
 
-use crate::history::{Events, How, Name};
+use crate::history::{Events, Name};
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,13 +46,7 @@ pub(crate) fn check(events: &Events) -> Verdict {
     answers::check(events, &mut verdict);
     claims::check(events, &mut verdict);
     audit::check(events, &mut verdict);
-    for death in events.deaths.iter().filter(|death| death.how == How::Itself) {
-        // A gate cannot come up on a full disk.
-        let full = events.faults.iter().any(|fault| fault.kind == "disk full" && fault.from <= death.at);
-        if !full && events.ended {
-            verdict.add("no gate ends by itself", None, format!("gate {} at {:?}", death.gate, death.at));
-        }
-    }
+    gates::check(events, &mut verdict);
     verdict.violations.sort();
     verdict.violations.dedup();
     verdict

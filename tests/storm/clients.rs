@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::Fallible;
-use crate::call::{Request, token};
+use crate::call::{Request, token, trace};
 use crate::gates::Gate;
 use crate::history::{Call, Came, History};
-use crate::intents::{Intent, Manner, Misuse, TENANTS, USERS, key_of_order};
+use crate::intents::{Intent, Manner, Misuse, TENANTS, USERS, is_resolved, key_of_order};
 
 /// What whoever comes second hears, where a key is used for two things.
 const KEY_IS_TAKEN: &str = "idempotency_key_reuse_with_different_args";
@@ -177,16 +177,15 @@ impl Crowd {
         let wish = Wish { intent, user: intent.user, order: &intent.order, key: Some(&key), scoped: true };
         while Instant::now() < until {
             match self.call(&wish, rng, true).await {
-                Came::Refusal { code, retry_after, .. }
-                    if code != "outcome_unknown" || retry_after.is_some() =>
-                {
-                    if code == KEY_IS_TAKEN {
-                        return;
-                    }
+                Came::Refusal { code, .. } if code == KEY_IS_TAKEN => return,
+                Came::Refusal { code, .. } if code == "outcome_unknown" && !is_resolved(intent.tool) => {
+                    return;
+                }
+                Came::Refusal { retry_after, .. } => {
                     sleep(retry_after.unwrap_or(Duration::from_millis(100))).await;
                 }
                 Came::Nothing(_) => sleep(Duration::from_millis(100)).await,
-                Came::Refusal { .. } | Came::Answer { .. } | Came::Garbled(_) => return,
+                Came::Answer { .. } | Came::Garbled(_) => return,
             }
         }
     }
@@ -194,7 +193,8 @@ impl Crowd {
     /// One call, through some gate.
     async fn call(&self, wish: &Wish<'_>, rng: &mut Rng, last: bool) -> Came {
         let gate = &self.gates[rng.usize(..self.gates.len())];
-        let trace = format!("{:032x}", rng.u128(1..));
+        let sent = self.history.now();
+        let trace = trace(sent, rng);
         let tenant = wish.intent.tenant;
         let token = &self.tokens[&(tenant.to_owned(), wish.user.to_owned(), wish.scoped)];
         let hangs_up = (!last && rng.u32(..100) < 12).then(|| Duration::from_millis(rng.u64(1..400)));
@@ -206,7 +206,6 @@ impl Crowd {
             key: wish.key,
             hangs_up,
         };
-        let sent = self.history.now();
         let came = request.send(gate.front.address()).await;
         let call = Call {
             tenant: tenant.to_owned(),

@@ -73,7 +73,7 @@ pub(crate) struct Site<'a> {
 impl Gate {
     /// Puts a gate up; it is not started.
     pub(crate) async fn put_up(site: &Site<'_>, number: usize) -> Fallible<Self> {
-        let (listen, health) = (free_port()?, free_port()?);
+        let (listen, health, admin) = (free_port()?, free_port()?, free_port()?);
         let back = Link::to(site.upstream).await?;
         let to_store = match site.postgres {
             Some(cluster) => Some(Link::to(cluster).await?),
@@ -92,6 +92,8 @@ service = "storm"
 secret_file = "{secret}"
 listen = "{listen}"
 health_listen = "{health}"
+admin_listen = "{admin}"
+admin_token_file = "{secret}"
 public_url = "{AUDIENCE}"
 [upstream]
 url = "http://{upstream}"
@@ -185,6 +187,23 @@ impl Process {
         }
         let orderly = ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success()));
         self.died(if orderly { How::Stopped } else { How::Killed });
+    }
+
+    /// Takes it out of service. Where it says that nothing runs in it any more it is believed, and killed; else it is
+    /// asked to stop.
+    pub(crate) async fn drain(&mut self) {
+        let mut command = self.command("drain");
+        command.args(["--settle", "300ms", "--wait", "8s"]).stdin(Stdio::null()).kill_on_drop(true);
+        match (command.output().await, self.child.take()) {
+            (Ok(told), Some(mut child)) if told.status.success() => {
+                drop(child.kill().await);
+                self.died(How::Drained);
+            }
+            (_, child) => {
+                self.child = child;
+                self.stop().await;
+            }
+        }
     }
 
     /// Lets it stand still for a while.

@@ -138,6 +138,8 @@ pub(crate) enum How {
     Killed,
     /// By SIGTERM, in its own time.
     Stopped,
+    /// By SIGKILL, after it had said that nothing runs in it any more.
+    Drained,
     /// By itself.
     Itself,
 }

@@ -38,6 +38,22 @@ scopes = ["storm:write"]
 downstream = "idempotent"
 downstream_retention = "24h"
 forward_key = "{tenant}/{tool}/{key}"
+
+[tools.ship]
+effect = "mutation"
+scopes = ["storm:write"]
+[tools.ship.reconcile]
+tool = "find"
+arguments = { key = "{forwarded_key}", order = "{args.order}" }
+completed = { shipment = "*" }
+absent_errors = ["not_shipped"]
+result = "shipment"
+every = "1s"
+timeout = "1s"
+
+[tools.find]
+effect = "read"
+scopes = ["storm:read"]
 "#;
 
 /// The tenants.
@@ -47,14 +63,30 @@ pub(crate) const TENANTS: [&str; 2] = ["acme", "beta"];
 pub(crate) const USERS: [&str; 2] = ["ann", "bob"];
 
 /// The tools that change something.
-pub(crate) const MUTATIONS: [&str; 4] = ["pay", "send", "book", "charge"];
+pub(crate) const MUTATIONS: [&str; 5] = ["pay", "send", "book", "charge", "ship"];
 
-/// The one that does not.
+/// The one that clients read with.
 pub(crate) const READ: &str = "look";
+
+/// The one by which a gate asks what became of a call.
+pub(crate) const QUESTION: &str = "find";
+
+/// What a call is asked about by [`QUESTION`].
+pub(crate) const ASKED_ABOUT: &str = "ship";
 
 /// Whether the upstream honours the key that is forwarded for a tool.
 pub(crate) fn is_idempotent(tool: &str) -> bool {
     tool == "charge"
+}
+
+/// Whether the gate can find out by itself what became of a call of a tool, and so bring every key of it to an end.
+pub(crate) fn is_resolved(tool: &str) -> bool {
+    is_idempotent(tool) || tool == ASKED_ABOUT
+}
+
+/// Whether a tool changes nothing.
+pub(crate) fn is_read(tool: &str) -> bool {
+    [READ, QUESTION].contains(&tool)
 }
 
 /// The key that the upstream must hear for a claim.

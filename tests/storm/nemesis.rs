@@ -48,6 +48,7 @@ enum Deed {
     KillGate,
     FreezeGate,
     StopGate,
+    DrainGate,
     Weather,
     CrashUpstream,
     CrashPostgres,
@@ -55,10 +56,11 @@ enum Deed {
     FillDisk,
 }
 
-const DEEDS: [(u32, Deed); 8] = [
+const DEEDS: [(u32, Deed); 9] = [
     (16, Deed::KillGate),
     (14, Deed::FreezeGate),
-    (5, Deed::StopGate),
+    (4, Deed::StopGate),
+    (4, Deed::DrainGate),
     (36, Deed::Weather),
     (5, Deed::CrashUpstream),
     (5, Deed::CrashPostgres),
@@ -97,7 +99,12 @@ impl Nemesis {
         let possible = |deed: Deed| match deed {
             Deed::CrashPostgres | Deed::FreezePostgres => self.postgres.is_some(),
             Deed::FillDisk => self.disk,
-            Deed::KillGate | Deed::FreezeGate | Deed::StopGate | Deed::Weather | Deed::CrashUpstream => true,
+            Deed::KillGate
+            | Deed::FreezeGate
+            | Deed::StopGate
+            | Deed::DrainGate
+            | Deed::Weather
+            | Deed::CrashUpstream => true,
         };
         let deeds: Vec<_> = DEEDS.into_iter().filter(|(_, deed)| possible(*deed)).collect();
         let all: u32 = deeds.iter().map(|(weight, _)| weight).sum();
@@ -118,7 +125,8 @@ impl Nemesis {
         let done = match deed {
             Deed::KillGate => self.kill(gate, &mut rng).await?,
             Deed::FreezeGate => Self::freeze(gate, &mut rng).await?,
-            Deed::StopGate => Self::stop(gate, &mut rng).await?,
+            Deed::StopGate => Self::stop(gate, &mut rng, false).await?,
+            Deed::DrainGate => Self::stop(gate, &mut rng, true).await?,
             Deed::Weather => return self.weather(gate, &mut rng).await,
             Deed::CrashUpstream => self.crash_upstream(&mut rng).await?,
             Deed::CrashPostgres => self.crash_postgres(&mut rng).await?,
@@ -130,6 +138,7 @@ impl Nemesis {
                 Deed::KillGate => ("gate killed", false, true),
                 Deed::FreezeGate => ("gate frozen", false, true),
                 Deed::StopGate => ("gate stopped", false, true),
+                Deed::DrainGate => ("gate drained", false, true),
                 Deed::CrashUpstream => ("upstream crashed", false, false),
                 Deed::CrashPostgres => ("Postgres crashed", true, false),
                 Deed::FreezePostgres => ("Postgres frozen", true, false),
@@ -160,9 +169,13 @@ impl Nemesis {
         Ok(true)
     }
 
-    async fn stop(gate: &Gate, rng: &mut Rng) -> Fallible<bool> {
+    async fn stop(gate: &Gate, rng: &mut Rng, drains: bool) -> Fallible<bool> {
         let Some(mut process) = gate.spare() else { return Ok(false) };
-        process.stop().await;
+        if drains {
+            process.drain().await;
+        } else {
+            process.stop().await;
+        }
         sleep(Duration::from_millis(rng.u64(20..400))).await;
         process.start()?;
         Ok(true)
@@ -234,6 +247,7 @@ impl How {
         match self {
             Self::Killed => "killed",
             Self::Stopped => "stopped",
+            Self::Drained => "drained",
             Self::Itself => "by itself",
         }
     }

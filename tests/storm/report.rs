@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::checker::{Verdict, Violation};
-use crate::history::{Came, Events, How, Name, Time};
+use crate::history::{Came, Events, Name, Time};
 use crate::intents::{READ, key_of_order};
 use crate::options::Plan;
 
@@ -67,8 +67,7 @@ fn table(events: &Events, verdict: &Verdict) {
     });
     several("refusals", counts(refused));
     several("faults", counts(events.faults.iter().map(|fault| fault.kind.to_owned())));
-    let ended = events.deaths.iter().filter(|death| death.how != How::Stopped);
-    several("gates that ended", counts(ended.map(|death| death.how.as_str().to_owned())));
+    several("gates that ended", counts(events.deaths.iter().map(|death| death.how.as_str().to_owned())));
     several(
         "rows by reason",
         counts(events.audit.iter().map(|told| format!("{} {}", told.decision, told.reason))),

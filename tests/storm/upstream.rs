@@ -9,7 +9,8 @@ mod whim;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::Value;
@@ -21,9 +22,14 @@ use tokio::time::sleep;
 use self::answer::Asked;
 use self::whim::{Says, Whim};
 use crate::Fallible;
+use crate::call::sent_at;
 use crate::history::{Deed, History};
 use crate::http::{Message, Reader};
-use crate::intents::{READ, is_idempotent};
+use crate::intents::{ASKED_ABOUT, QUESTION, is_idempotent, is_read};
+
+/// Within what time of its call something is shipped, or never: an app that says that it did not run a call must not run
+/// it later, and an attempt's time is not over before this.
+const IN_TIME: Duration = Duration::from_millis(1900);
 
 /// The upstream; it listens, or is down.
 pub(crate) struct Upstream {
@@ -40,6 +46,8 @@ struct App {
     runs: AtomicU64,
     /// What the forwarded keys of idempotent tools ran as, and for which order.
     kept: Mutex<HashMap<String, (String, String)>>,
+    /// What a tenant's keys ran as, where the gate may ask about them.
+    shipped: Mutex<HashMap<(String, String), String>>,
 }
 
 impl Upstream {
@@ -53,6 +61,7 @@ impl Upstream {
             calm: AtomicBool::new(false),
             runs: AtomicU64::new(0),
             kept: Mutex::default(),
+            shipped: Mutex::default(),
         });
         let listening = tokio::spawn(listen(listener, Arc::clone(&app)));
         Ok(Self { address, app, listening: Mutex::new(Some(listening)) })
@@ -130,15 +139,22 @@ async fn serve(mut socket: TcpStream, app: Arc<App>) {
 impl App {
     /// Lives a whim out; what comes of it is to be written, or the connection to be reset.
     async fn answer(&self, request: &Message) -> Option<answer::Bytes> {
+        if let Some(greeting) = answer::greeting(request) {
+            return Some(greeting);
+        }
         let asked = Asked::read(request)?;
         let whim = if self.calm.load(Ordering::SeqCst) { Whim::CALM } else { self.draw(&asked) };
         sleep(whim.before).await;
         let run = self.decide(&asked, &whim);
+        let found = self.find(&asked);
         sleep(whim.after).await;
         if whim.says == Says::Hang {
             std::future::pending::<()>().await;
         }
-        answer::bytes(&asked, &run, whim.says)
+        match found {
+            Some(found) => answer::found(&asked, found.as_deref(), whim.says),
+            None => answer::bytes(&asked, &run, whim.says),
+        }
     }
 
     fn draw(&self, asked: &Asked) -> Whim {
@@ -149,18 +165,24 @@ impl App {
     /// Does it, or does not, and writes that down. Returns the run that an answer names.
     fn decide(&self, asked: &Asked, whim: &Whim) -> String {
         let run = format!("run-{}", self.runs.fetch_add(1, Ordering::SeqCst));
+        let late = self.history.now().saturating_sub(sent_at(&asked.trace)) > IN_TIME;
+        let may = whim.effect && !is_read(&asked.tool) && !(asked.tool == ASKED_ABOUT && late);
         let honoured = asked.forwarded.clone().filter(|_| is_idempotent(&asked.tool));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let first = honoured.as_ref().and_then(|key| kept.get(key)).cloned();
         let (run, effect) = match (first, honoured) {
             // It knows the key: it gives its first answer, whatever it was about to do.
             (Some((first, order)), _) if order == asked.order => (first, false),
-            (None, Some(key)) if whim.effect => {
+            (None, Some(key)) if may => {
                 kept.insert(key, (run.clone(), asked.order.clone()));
                 (run, true)
             }
-            _ => (run, whim.effect && asked.tool != READ),
+            _ => (run, may),
         };
+        if effect && asked.tool == ASKED_ABOUT {
+            let name = (asked.tenant.clone(), asked.forwarded.clone().unwrap_or_default());
+            self.shipped().insert(name, run.clone());
+        }
         self.history.open().deeds.push(Deed {
             at: self.history.now(),
             trace: asked.trace.clone(),
@@ -174,6 +196,18 @@ impl App {
             did: whim.name,
         });
         run
+    }
+}
+
+impl App {
+    /// What became of the call that is asked about; none where nothing is asked.
+    fn find(&self, asked: &Asked) -> Option<Option<String>> {
+        let about = (asked.tenant.clone(), asked.key.clone());
+        (asked.tool == QUESTION).then(|| self.shipped().get(&about).cloned())
+    }
+
+    fn shipped(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+        self.shipped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

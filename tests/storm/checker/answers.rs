@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Verdict;
 use super::effects::name_of;
 use crate::history::{Call, Came, Deed, Events, Name, Time};
-use crate::intents::{READ, is_idempotent};
+use crate::intents::{READ, is_resolved};
 
 /// Refusals that say nothing about the claim.
 const NOTHING_ABOUT_IT: [&str; 2] = ["store_unavailable", "overloaded"];
@@ -72,13 +72,13 @@ fn refused(call: &Call, code: &str, verdict: &mut Verdict) {
     }
 }
 
-/// An idempotent backend may be asked again where the first answer was lost before it was recorded, and may say the same
-/// in other words.
+/// A backend may be asked again where the first answer was lost before it was recorded, and may say the same in other
+/// words.
 fn alike(name: &Name, answers: &[&Call], verdict: &mut Verdict) {
     let mut first: Option<(&str, &str)> = None;
     for call in answers {
         let Came::Answer { body, recorded, .. } = &call.came else { continue };
-        if !recorded && is_idempotent(&name.tool) {
+        if !recorded && is_resolved(&name.tool) {
             continue;
         }
         match first {

@@ -77,10 +77,9 @@ fn one_of_each(call: &Call, rows: &[&Told], verdict: &mut Verdict) {
 /// Its gate was killed later, and until then the row may have been queued; or the store was away for longer than there is
 /// room for such rows.
 fn may_be_lost(events: &Events, call: &Call) -> bool {
-    let killed = events
-        .deaths
-        .iter()
-        .any(|death| death.gate == call.gate && death.at >= call.sent && death.how != How::Stopped);
+    let killed = events.deaths.iter().any(|death| {
+        death.gate == call.gate && death.at >= call.sent && matches!(death.how, How::Killed | How::Itself)
+    });
     let away = events.faults.iter().any(|fault| {
         let here = fault.of_store && fault.gate.is_none_or(|gate| gate == call.gate);
         here && fault.from <= call.heard && fault.to + AFTERMATH >= call.sent

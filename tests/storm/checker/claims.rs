@@ -9,7 +9,7 @@ use super::Verdict;
 use super::answers::recorded;
 use super::effects::name_of;
 use crate::history::{Call, Came, Events, Name, Row, Sample, Time, samples_by_name};
-use crate::intents::is_idempotent;
+use crate::intents::{ASKED_ABOUT, is_idempotent, is_resolved};
 
 pub(super) fn check(events: &Events, verdict: &mut Verdict) {
     let heard = recorded(events);
@@ -48,7 +48,7 @@ fn moved(name: &Name, before: &Row, after: &Row, verdict: &mut Verdict) {
     }
     let writes = after.revision.abs_diff(before.revision);
     let end = (after.status.as_str(), before.attempt != after.attempt);
-    if !ends_of(&before.status, writes, is_idempotent(&name.tool)).contains(&end) {
+    if !ends_of(&before.status, writes, &name.tool).contains(&end) {
         let says = format!(
             "from {} (attempt {}) to {} (attempt {}) by {writes} write(s)",
             before.status, before.attempt, after.status, after.attempt
@@ -58,7 +58,7 @@ fn moved(name: &Name, before: &Row, after: &Row, verdict: &mut Verdict) {
 }
 
 /// Where so many arrows may lead, and whether to another attempt.
-fn ends_of(status: &str, writes: u64, idempotent: bool) -> BTreeSet<(&str, bool)> {
+fn ends_of<'a>(status: &'a str, writes: u64, tool: &str) -> BTreeSet<(&'a str, bool)> {
     let mut ends = BTreeSet::from([(status, false)]);
     // Later nothing new can be reached.
     for _ in 0..writes.min(12) {
@@ -68,11 +68,13 @@ fn ends_of(status: &str, writes: u64, idempotent: bool) -> BTreeSet<(&str, bool)
                 let own: &[&str] = match status {
                     // A lease is renewed, or the attempt ends.
                     "in_flight" => &["in_flight", "completed", "failed", "unknown"],
+                    // Each question that the gate asks about it is noted first.
+                    "unknown" if tool == ASKED_ABOUT => &["completed", "failed", "unknown"],
                     // The attempt came back after all: with an answer, or knowing that nothing was done.
                     "unknown" => &["completed", "failed"],
                     _ => &[],
                 };
-                let again = status == "failed" || (status == "unknown" && idempotent);
+                let again = status == "failed" || (status == "unknown" && is_idempotent(tool));
                 let own = own.iter().map(move |status| (*status, other));
                 own.chain(again.then_some(("in_flight", true)))
             })
@@ -155,7 +157,7 @@ fn brought_to_an_end(events: &Events, verdict: &mut Verdict) {
     for (name, call) in by_name {
         let ends = match &call.came {
             Came::Answer { .. } | Came::Garbled(_) => true,
-            Came::Refusal { code, .. } if code == "outcome_unknown" => !is_idempotent(&name.tool),
+            Came::Refusal { code, .. } if code == "outcome_unknown" => !is_resolved(&name.tool),
             Came::Refusal { code, .. } => code == "idempotency_key_reuse_with_different_args",
             Came::Nothing(_) => false,
         };

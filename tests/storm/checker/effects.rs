@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Verdict;
 use crate::history::{Came, Deed, Events, Name};
-use crate::intents::{READ, forwarded, key_of_order};
+use crate::intents::{READ, forwarded, is_read, key_of_order};
 
 pub(super) fn check(events: &Events, verdict: &mut Verdict) {
     let mut effects: BTreeMap<Name, Vec<&Deed>> = BTreeMap::new();
-    for deed in events.deeds.iter().filter(|deed| deed.tool != READ) {
+    for deed in events.deeds.iter().filter(|deed| !is_read(&deed.tool)) {
         let name = name_of(deed);
         if deed.forwarded.as_ref() != Some(&forwarded(&name)) {
             let says = format!("{} forwarded {:?}", deed.trace, deed.forwarded);

@@ -308,6 +308,13 @@ fn a_row_under_another_tenant_is_found() {
 }
 
 #[test]
+fn a_gate_that_calls_itself_drained_and_leaves_a_call_in_flight_is_found() {
+    breaks("a drained gate leaves nothing in flight", "pay", |events| {
+        events.deaths.push(crate::history::Death { gate: 0, at: at(105), how: How::Drained });
+    });
+}
+
+#[test]
 fn a_gate_that_ends_by_itself_is_found() {
     breaks("no gate ends by itself", "pay", |events| {
         events.deaths.push(crate::history::Death { gate: 0, at: at(10), how: How::Itself });

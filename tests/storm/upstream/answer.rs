@@ -17,6 +17,8 @@ pub(super) struct Asked {
     pub(super) user: String,
     pub(super) trace: String,
     pub(super) forwarded: Option<String>,
+    /// What a question is about.
+    pub(super) key: String,
 }
 
 impl Asked {
@@ -33,7 +35,56 @@ impl Asked {
             user: header("x-oncegate-user")?,
             trace,
             forwarded: header("idempotency-key"),
+            key: text(&body, "/params/arguments/key").to_owned(),
         })
+    }
+}
+
+/// What a client of the legacy protocol hears before it may call: a gate that asks in its own name is one.
+pub(super) fn greeting(request: &Message) -> Option<Bytes> {
+    let body: Value = serde_json::from_slice(&request.body).ok()?;
+    match (text(&body, "/method"), body.get("id")) {
+        ("initialize", Some(id)) => {
+            let version = body.pointer("/params/protocolVersion")?;
+            let server = json!({ "name": "storm", "version": "1" });
+            let result =
+                json!({ "protocolVersion": version, "capabilities": { "tools": {} }, "serverInfo": server });
+            let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
+            Some(response(200, JSON, &message.to_string()))
+        }
+        (_, None) => Some(response(202, "text/plain", "")),
+        _ => None,
+    }
+}
+
+/// The answer to a question: the run, as the call's own result has it, or that there is none. In between stands whatever
+/// the whim does to an answer.
+pub(super) fn found(asked: &Asked, run: Option<&str>, says: Says) -> Option<Bytes> {
+    let result = match run {
+        Some(run) => {
+            let shipment = json!({ "content": [{ "type": "text", "text": run }], "isError": false });
+            let told = json!({ "shipment": shipment });
+            json!({ "content": [{ "type": "text", "text": told.to_string() }], "structuredContent": told })
+        }
+        None => {
+            let told = json!({ "code": "not_shipped" });
+            json!({
+                "content": [{ "type": "text", "text": told.to_string() }], "structuredContent": told, "isError": true
+            })
+        }
+    };
+    match says {
+        Says::Result | Says::ToolError | Says::Event => {
+            Some(response(200, JSON, &rpc(asked, "result", &result)))
+        }
+        Says::RpcError
+        | Says::NoSuchTool
+        | Says::Status(_)
+        | Says::Page
+        | Says::Half
+        | Says::EmptyStream
+        | Says::Nothing
+        | Says::Hang => bytes(asked, "no-run", says),
     }
 }
 

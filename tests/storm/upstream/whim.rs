@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::intents::READ;
+use crate::intents::is_read;
 
 /// One way to treat a request.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ impl Whim {
         });
         let Some((_, name, effect, says)) = drawn.copied() else { return Self::CALM };
         let (before, after) = (wait(rng), wait(rng));
-        Self { name, before, effect: effect && tool != READ, after, says }
+        Self { name, before, effect: effect && !is_read(tool), after, says }
     }
 }
 
