@@ -44,6 +44,7 @@ mod rounds;
 mod scripted;
 mod seal;
 mod sessions;
+mod sim;
 mod sites;
 mod slow;
 mod sse;

@@ -3,6 +3,7 @@
 //! Promises tested: `oncegate::store`, DESIGN sections 4 and 6.
 
 mod adrift;
+mod cancelled;
 mod lists;
 mod postgres;
 mod samples;
