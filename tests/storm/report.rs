@@ -10,7 +10,10 @@ use crate::history::{Came, Events, Name, Time};
 use crate::intents::{READ, key_of_order};
 use crate::options::Plan;
 
-/// How many violations are told with their stories.
+/// How many violations are listed.
+const LISTED: usize = 40;
+
+/// How many of them are told with their stories.
 const STORIES: usize = 5;
 
 /// How long before and after a key's first and last event faults belong to its story.
@@ -24,8 +27,12 @@ pub(crate) fn tell(plan: &Plan, events: &Events, verdict: &Verdict) {
         return;
     }
     println!("  {} VIOLATIONS ({:?}, seed {}):", verdict.violations.len(), plan.store, plan.seed);
-    for (rule, count) in counts(verdict.violations.iter().map(|violation| violation.rule.to_owned())) {
-        println!("    {count} x {rule}");
+    for violation in verdict.violations.iter().take(LISTED) {
+        let name = violation
+            .name
+            .as_ref()
+            .map_or_else(String::new, |name| format!("{}/{}/{}: ", name.tenant, name.tool, name.key));
+        println!("    {}: {name}{}", violation.rule, violation.says);
     }
     // One of each rule first: the others are often the same fault again.
     let mut told = Vec::new();

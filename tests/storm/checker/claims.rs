@@ -34,7 +34,7 @@ pub(super) fn check(events: &Events, verdict: &mut Verdict) {
         }
     }
     if events.ended {
-        ended(events, &heard, &runs, verdict);
+        ended(events, &heard, &done, &runs, verdict);
     }
 }
 
@@ -74,9 +74,11 @@ fn ends_of<'a>(status: &'a str, writes: u64, tool: &str) -> BTreeSet<(&'a str, b
                     "unknown" => &["completed", "failed"],
                     _ => &[],
                 };
-                let again = status == "failed" || (status == "unknown" && is_idempotent(tool));
                 let own = own.iter().map(move |status| (*status, other));
-                own.chain(again.then_some(("in_flight", true)))
+                // A call whose own claim was found before it was sent goes on by taking it over.
+                let resumed = status == "unknown" && is_idempotent(tool);
+                let anew = resumed || status == "failed";
+                own.chain(anew.then_some(("in_flight", true))).chain(resumed.then_some(("in_flight", other)))
             })
             .collect();
     }
@@ -96,7 +98,13 @@ fn seen(sample: &Sample, heard: Option<&Time>, done: Option<&Time>, verdict: &mu
 }
 
 /// As it stays.
-fn ended(events: &Events, heard: &BTreeMap<Name, Time>, runs: &HashSet<(Name, &str)>, verdict: &mut Verdict) {
+fn ended(
+    events: &Events,
+    heard: &BTreeMap<Name, Time>,
+    done: &HashMap<Name, Time>,
+    runs: &HashSet<(Name, &str)>,
+    verdict: &mut Verdict,
+) {
     let rows: HashMap<&Name, &Row> = events.claims.iter().map(|row| (&row.name, row)).collect();
     let last: HashMap<&Name, &Sample> =
         samples_by_name(events).into_iter().filter_map(|(name, all)| Some((name, *all.last()?))).collect();
@@ -130,8 +138,7 @@ fn ended(events: &Events, heard: &BTreeMap<Name, Time>, runs: &HashSet<(Name, &s
             }
             _ => {}
         }
-        let done = events.deeds.iter().any(|deed| deed.effect && name_of(deed) == row.name);
-        if row.status == "failed" && done {
+        if row.status == "failed" && done.contains_key(&row.name) {
             verdict.add("what is failed was not done", name, "it is failed at the end");
         }
     }
