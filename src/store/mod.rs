@@ -11,7 +11,7 @@ mod migrations;
 mod op;
 mod postgres;
 mod sqlite;
-
+mod standing;
 mod text;
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
+pub use self::standing::Standing;
 use crate::domain::audit::{AuditEvent, Decision};
 use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
 use crate::domain::time::Timestamp;
@@ -273,6 +274,19 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes one audit row that goes with no claim.
     async fn append(&self, event: AuditEvent) -> Result<(), StoreError>;
+
+    /// Writes such rows in their order, all of them or none. One that is there already is left as it is.
+    async fn append_all(&self, events: Vec<AuditEvent>) -> Result<(), StoreError> {
+        for event in events {
+            self.append(event).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is known to be away. A store that cannot know counts as there.
+    fn standing(&self) -> Standing {
+        Standing::there_always()
+    }
 
     /// The newest claim, not failed, that is a twin of a new one. Only ever used to warn: nothing is answered from it.
     async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError>;

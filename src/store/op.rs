@@ -22,10 +22,10 @@ pub(super) struct SwapOp {
     pub(super) answer: Answer<Swap>,
 }
 
-/// An audit row that waits for its answer.
+/// Audit rows that wait for their answer.
 #[derive(Debug)]
 pub(super) struct AppendOp {
-    pub(super) event: Box<AuditEvent>,
+    pub(super) events: Vec<AuditEvent>,
     pub(super) answer: Answer<()>,
 }
 
@@ -61,7 +61,7 @@ impl Entry for Op {
                 let event = op.write.event.as_ref().map_or(0, weight_of_event);
                 event + weight_of(&draft.facts) + draft.response.as_ref().map_or(0, bytes::Bytes::len)
             }
-            Self::Append(op) => weight_of_event(&op.event),
+            Self::Append(op) => op.events.iter().map(weight_of_event).sum(),
             Self::Read(op) => op.id.key.len(),
         }
     }

@@ -1,7 +1,8 @@
 //! The store on Postgres: many pods, one ledger.
 //!
 //! Promises: what [`Store`] promises, through a pooler in transaction mode too; a server that died is noticed within
-//! seconds, and a write whose answer got lost is asked after; few connections, and many writes to a commit.
+//! seconds, and a write whose answer got lost is asked after; a short interruption is bridged, and in a longer one
+//! everybody is refused at once until the server is back; few connections, and many writes to a commit.
 //!
 //! Absent on purpose: session state (advisory session locks, LISTEN, temporary tables, named statements), sequences,
 //! triggers. Failover to a standby that is not synchronous can lose the last commits; no client can see that.
@@ -25,10 +26,10 @@ use tracing::error;
 
 use self::connections::Connections;
 use super::grouping::Line;
-use super::op::{AppendOp, Op, ReadOp, SwapOp, ask};
+use super::op::{Answer, AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError,
-    StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Standing, Store,
+    StoreError, StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -53,6 +54,14 @@ impl PostgresStore {
         let guests = Semaphore::new(options.connections.saturating_sub(1).max(1));
         Ok(Self { line, connections, guests, workers: tokio::sync::Mutex::new(workers) })
     }
+
+    /// Has a worker do something, unless it is known that the server is away: they may all be busy with finding out.
+    async fn at_workers<T>(&self, op: impl FnOnce(Answer<T>) -> Op) -> Result<T, StoreError> {
+        match self.connections.long_away() {
+            Some(why) => Err(why.error()),
+            None => ask(&self.line, op).await,
+        }
+    }
 }
 
 /// A worker that panics takes its group's answers with it, and nobody else's.
@@ -68,15 +77,23 @@ async fn keep_serving(line: Arc<Line<Op>>, connections: Arc<Connections>) {
 #[async_trait]
 impl Store for PostgresStore {
     async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
-        ask(&self.line, |answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
+        self.at_workers(|answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
     }
 
     async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError> {
-        ask(&self.line, |answer| Op::Read(ReadOp { id: id.clone(), answer })).await
+        self.at_workers(|answer| Op::Read(ReadOp { id: id.clone(), answer })).await
     }
 
     async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
-        ask(&self.line, |answer| Op::Append(AppendOp { event: Box::new(event), answer })).await
+        self.append_all(vec![event]).await
+    }
+
+    async fn append_all(&self, events: Vec<AuditEvent>) -> Result<(), StoreError> {
+        self.at_workers(|answer| Op::Append(AppendOp { events, answer })).await
+    }
+
+    fn standing(&self) -> Standing {
+        self.connections.standing()
     }
 
     async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError> {

@@ -1,7 +1,8 @@
 //! The store in one SQLite file: no server to start, one process that serves it.
 //!
 //! Promises: what [`Store`] promises; nothing here blocks the runtime: writes have a thread, and everything else has
-//! another, each with its own connection (write-ahead log: neither waits for the other to read).
+//! another, each with its own connection (write-ahead log: neither waits for the other to read). A disk that is full, or
+//! a lock that somebody keeps, is found out once, and tried again now and then; nobody else waits for it.
 //!
 //! Absent on purpose: several serving processes on one file. They share a Postgres.
 
@@ -20,10 +21,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::{oneshot, watch};
 
 use super::grouping::Line;
-use super::op::{AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
+use super::op::{Answer, AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
+use super::standing::Notice;
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Role, Schema, Seen, Store,
-    StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Role, Schema, Seen, Standing,
+    Store, StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -33,6 +35,7 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 /// The store in one SQLite file.
 pub(super) struct SqliteStore {
     line: Arc<Line<Op>>,
+    notice: Notice,
     /// Whatever does not go through the line; none once closed.
     desk: Mutex<Option<mpsc::Sender<Job>>>,
     /// Closed by the last of the two threads, when it ends.
@@ -61,9 +64,10 @@ impl SqliteStore {
         let lock: Arc<Option<File>> = Arc::new(opened.lock);
         let alive = Arc::new(alive);
         let held = (Arc::clone(&lock), Arc::clone(&alive));
-        let writes = Arc::clone(&line);
+        let notice = Notice::new();
+        let (writes, tells) = (Arc::clone(&line), notice.clone());
         named("store-writer", move || {
-            writer::serve(&writes, opened.writer);
+            writer::serve(&writes, opened.writer, &tells);
             drop(held);
         })?;
         let mut connection = opened.desk;
@@ -73,7 +77,15 @@ impl SqliteStore {
             }
             drop((connection, lock, alive));
         })?;
-        Ok(Self { line, desk: Mutex::new(Some(desk)), ended })
+        Ok(Self { line, notice, desk: Mutex::new(Some(desk)), ended })
+    }
+
+    /// Has the writer do something, unless it is known that nothing can be written.
+    async fn at_writer<T>(&self, op: impl FnOnce(Answer<T>) -> Op) -> Result<T, StoreError> {
+        match self.notice.long_away() {
+            Some(why) => Err(why.error()),
+            None => ask(&self.line, op).await,
+        }
     }
 
     /// Runs `work` on the other thread.
@@ -100,7 +112,7 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreEr
 #[async_trait]
 impl Store for SqliteStore {
     async fn swap(&self, write: Write) -> Result<Swap, StoreError> {
-        ask(&self.line, |answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
+        self.at_writer(|answer| Op::Swap(SwapOp { write: Box::new(write), answer })).await
     }
 
     async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError> {
@@ -112,7 +124,15 @@ impl Store for SqliteStore {
     }
 
     async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
-        ask(&self.line, |answer| Op::Append(AppendOp { event: Box::new(event), answer })).await
+        self.append_all(vec![event]).await
+    }
+
+    async fn append_all(&self, events: Vec<AuditEvent>) -> Result<(), StoreError> {
+        self.at_writer(|answer| Op::Append(AppendOp { events, answer })).await
+    }
+
+    fn standing(&self) -> Standing {
+        self.notice.standing()
     }
 
     async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError> {

@@ -3,10 +3,11 @@
 //! Promises tested: `oncegate::store`, DESIGN sections 4 and 6.
 
 mod adrift;
+mod away;
 mod cancelled;
 mod lists;
 mod postgres;
-mod samples;
+pub(crate) mod samples;
 mod sqlite;
 mod swaps;
 mod upkeep;

@@ -4,17 +4,24 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{HookError, PoolError};
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::store::StoreError;
 use crate::store::op::Cause;
+use crate::store::standing::Why;
 
 /// What went wrong.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Fault {
-    /// No server that can take it was reached: it was not done, and another connection may help.
+    /// No server was reached: it was not done.
     Unreached(Cause),
+    /// A server was reached, and lets us in no more than it will in a second: it was not done.
+    Barred(Cause),
+    /// This process has no connection to spare: it was not done. The server may be well.
+    NoneFree(Cause),
+    /// This server takes no writes, or this connection nothing at all: it was not done, and another may help.
+    Elsewhere(Cause),
     /// It was sent and no answer came: it may have been done.
     Lost(Cause),
     /// It was rolled back because of another that ran at the same time.
@@ -34,29 +41,89 @@ pub(super) enum Fault {
 #[error("no answer within {} s", .0.as_secs())]
 pub(super) struct Silent(pub(super) Duration);
 
+/// How the check of a new connection names a server that takes no writes.
+pub(super) const READ_ONLY: &str = "read only";
+
+/// A server that takes no writes: a standby, most likely, or a primary that is one now.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "this Postgres takes no writes: it is a standby, or read-only; list every host, with target_session_attrs=read-write"
+)]
+pub(super) struct ReadOnly;
+
+/// A connection that is of no use, and why.
+#[derive(Debug, thiserror::Error)]
+enum NoUse {
+    #[error("Postgres lets this user not in: see user and password in store.url, and pg_hba.conf there")]
+    Login(#[source] tokio_postgres::Error),
+    #[error("Postgres has no such database: see store.url")]
+    Database(#[source] tokio_postgres::Error),
+    #[error("Postgres has no connection left: lower store.connections, or raise its max_connections")]
+    Crowded(#[source] tokio_postgres::Error),
+    #[error("Postgres cannot be reached")]
+    Unreached(#[source] tokio_postgres::Error),
+    #[error("Postgres did not let us in in time")]
+    Slow,
+    #[error(
+        "all connections to Postgres were in use for too long: a slow server, or too few (store.connections)"
+    )]
+    AllInUse,
+    #[error("the connection was left in a transaction that had failed; it is given up")]
+    Poisoned(#[source] tokio_postgres::Error),
+}
+
 impl Fault {
     /// What somebody is told for whom nothing was written.
     pub(super) fn error(&self) -> StoreError {
-        match self {
-            Self::Unreached(cause)
-            | Self::Lost(cause)
-            | Self::Clash(cause)
-            | Self::Refused(cause)
-            | Self::Hopeless(cause) => cause.unavailable(),
-            Self::Corrupt(what) => StoreError::Corrupt(what.clone()),
-            Self::Unfit(what) => StoreError::Unfit(what.clone()),
-        }
+        self.why().error()
     }
 
     /// What somebody is told whose write may have been committed.
     pub(super) fn uncertain(&self) -> StoreError {
+        match self.why() {
+            Why::Cause(cause) => cause.uncertain(),
+            Why::Corrupt(_) | Why::Unfit(_) => StoreError::Uncertain(Box::new(self.error())),
+        }
+    }
+
+    /// The same, for whoever asks later.
+    pub(super) fn why(&self) -> Why {
         match self {
             Self::Unreached(cause)
+            | Self::Barred(cause)
+            | Self::NoneFree(cause)
+            | Self::Elsewhere(cause)
             | Self::Lost(cause)
             | Self::Clash(cause)
             | Self::Refused(cause)
-            | Self::Hopeless(cause) => cause.uncertain(),
-            Self::Corrupt(_) | Self::Unfit(_) => StoreError::Uncertain(Box::new(self.error())),
+            | Self::Hopeless(cause) => Why::Cause(cause.clone()),
+            Self::Corrupt(what) => Why::Corrupt(what.clone()),
+            Self::Unfit(what) => Why::Unfit(what.clone()),
+        }
+    }
+
+    /// Whether the connection that it came on must not be used again.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Unreached(_) | Self::Elsewhere(_) | Self::Lost(_) => true,
+            Self::Barred(_)
+            | Self::NoneFree(_)
+            | Self::Clash(_)
+            | Self::Refused(_)
+            | Self::Hopeless(_)
+            | Self::Corrupt(_)
+            | Self::Unfit(_) => false,
+        }
+    }
+
+    /// A connection that could not be made or checked.
+    pub(super) fn of_connecting(error: tokio_postgres::Error) -> Self {
+        let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
+        match code.as_str() {
+            "3D000" => Self::Barred(Cause::new(NoUse::Database(error))),
+            "53300" => Self::Unreached(Cause::new(NoUse::Crowded(error))),
+            code if code.starts_with("28") => Self::Barred(Cause::new(NoUse::Login(error))),
+            _ => Self::Unreached(Cause::new(NoUse::Unreached(error))),
         }
     }
 
@@ -68,16 +135,25 @@ impl Fault {
     }
 }
 
+impl From<Why> for Fault {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Cause(cause) => Self::Unreached(cause),
+            Why::Corrupt(what) => Self::Corrupt(what),
+            Why::Unfit(what) => Self::Unfit(what),
+        }
+    }
+}
+
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
-        let kind = error.as_db_error().map(Kind::of);
-        let cause = Cause::new(error);
-        match kind {
-            None | Some(Kind::Gone) => Self::Lost(cause),
-            Some(Kind::Clash) => Self::Clash(cause),
-            Some(Kind::Elsewhere) => Self::Unreached(cause),
-            Some(Kind::Statement) => Self::Hopeless(cause),
-            Some(Kind::Content) => Self::Refused(cause),
+        match error.as_db_error().map(Kind::of) {
+            None | Some(Kind::Gone) => Self::Lost(Cause::new(error)),
+            Some(Kind::Clash) => Self::Clash(Cause::new(error)),
+            Some(Kind::ReadOnly) => Self::Elsewhere(Cause::new(ReadOnly)),
+            Some(Kind::Poisoned) => Self::Elsewhere(Cause::new(NoUse::Poisoned(error))),
+            Some(Kind::Statement) => Self::Hopeless(Cause::new(error)),
+            Some(Kind::Content) => Self::Refused(Cause::new(error)),
         }
     }
 }
@@ -85,12 +161,19 @@ impl From<tokio_postgres::Error> for Fault {
 impl From<PoolError> for Fault {
     fn from(error: PoolError) -> Self {
         match error {
+            PoolError::PostCreateHook(HookError::Message(what)) if what == READ_ONLY => {
+                Self::Unreached(Cause::new(ReadOnly))
+            }
             PoolError::PostCreateHook(HookError::Message(what)) => Self::Unfit(what.into_owned()),
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                Self::Unreached(Cause::new(error))
+                Self::of_connecting(error)
             }
-            other @ (PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified) => {
-                Self::Unreached(Cause::new(other))
+            PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => {
+                Self::Unreached(Cause::new(NoUse::Slow))
+            }
+            PoolError::Timeout(TimeoutType::Wait) => Self::NoneFree(Cause::new(NoUse::AllInUse)),
+            closed @ (PoolError::Closed | PoolError::NoRuntimeSpecified) => {
+                Self::NoneFree(Cause::new(closed))
             }
         }
     }
@@ -102,7 +185,9 @@ enum Kind {
     /// Another transaction was in the way.
     Clash,
     /// This server takes no writes: another is the primary now.
-    Elsewhere,
+    ReadOnly,
+    /// An earlier statement left the connection in a broken transaction.
+    Poisoned,
     /// Nothing in the parameters would help.
     Statement,
     /// Something in the parameters.
@@ -124,7 +209,9 @@ impl Kind {
         } else if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
             Self::Clash
         } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
-            Self::Elsewhere
+            Self::ReadOnly
+        } else if code.code().starts_with("25") {
+            Self::Poisoned
         } else if code.code().starts_with("42") || code.code().starts_with("3F") {
             Self::Statement
         } else {

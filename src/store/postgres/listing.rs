@@ -39,11 +39,13 @@ async fn ask<'a>(
         tries += 1;
         let client = store.connections.get().await?;
         let told = query(&client, limit, sql, params()).await;
-        if matches!(told, Err(Fault::Lost(_) | Fault::Unreached(_))) {
-            store.connections.discard(client);
+        if let Err(fault) = &told
+            && fault.ends_connection()
+        {
+            store.connections.give_up(client, fault);
         }
         match told {
-            Err(Fault::Lost(_) | Fault::Unreached(_) | Fault::Clash(_)) if tries < TRIES => {}
+            Err(Fault::Lost(_) | Fault::Elsewhere(_) | Fault::Clash(_)) if tries < TRIES => {}
             told => return told,
         }
     }

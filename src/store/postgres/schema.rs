@@ -27,8 +27,10 @@ const TRIES: u32 = 5;
 pub(super) async fn schema(store: &PostgresStore) -> Result<Schema, Fault> {
     let mut client = store.connections.get().await?;
     let mut told = found(&client).await;
-    if matches!(told, Err(Fault::Lost(_))) {
-        store.connections.discard(client);
+    if let Err(fault) = &told
+        && fault.ends_connection()
+    {
+        store.connections.give_up(client, fault);
         client = store.connections.get().await?;
         told = found(&client).await;
     }
@@ -64,8 +66,10 @@ pub(super) async fn migrate(store: &PostgresStore) -> Result<i64, Fault> {
         tries += 1;
         let mut client = store.connections.get().await?;
         let told = within(MIGRATION, bring_up(&mut client)).await;
-        if matches!(told, Err(Fault::Lost(_))) {
-            store.connections.discard(client);
+        if let Err(fault) = &told
+            && fault.ends_connection()
+        {
+            store.connections.give_up(client, fault);
         }
         match told {
             Err(Fault::Clash(_)) if tries < TRIES => {}

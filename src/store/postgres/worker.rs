@@ -14,7 +14,7 @@ use deadpool_postgres::Object;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::connections::Connections;
+use super::connections::{Connections, PATIENCE};
 use super::fault::Fault;
 use super::statements;
 use crate::domain::audit::AuditEvent;
@@ -25,9 +25,6 @@ use crate::store::{StoreError, Write};
 
 /// The size of a group. Larger ones gain nothing measurable and keep their first entry waiting.
 const BOUNDS: Bounds = Bounds { entries: 32, weight: 4 << 20 };
-
-/// How long to go on asking what came of a group whose answer got lost.
-const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Between two tries at that.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -49,7 +46,7 @@ pub(super) async fn serve(line: Arc<Line<Op>>, connections: Arc<Connections>) {
     }
 }
 
-async fn serve_group(line: &Arc<Line<Op>>, connections: &Connections, client: Object) {
+async fn serve_group(line: &Arc<Line<Op>>, connections: &Arc<Connections>, client: Object) {
     let Some(group) = line.take(BOUNDS) else {
         return;
     };
@@ -147,7 +144,7 @@ impl Batch {
 #[error("the row changed each time it was looked at")]
 struct Restless;
 
-async fn write(connections: &Connections, client: &mut Option<Object>, first: Batch) {
+async fn write(connections: &Arc<Connections>, client: &mut Option<Object>, first: Batch) {
     let mut todo = vec![first];
     let (mut clashes, mut rounds) = (0, 0);
     let mut until = None;
@@ -177,7 +174,7 @@ async fn write(connections: &Connections, client: &mut Option<Object>, first: Ba
                 let (half, rest) = batch.halve();
                 todo.extend([rest, half]);
             }
-            Fault::Unreached(cause) | Fault::Lost(cause) => {
+            Fault::Elsewhere(cause) | Fault::Lost(cause) => {
                 batch.lost |= matches!(fault, Fault::Lost(_));
                 if Instant::now() < *until.get_or_insert_with(|| Instant::now() + PATIENCE) {
                     warn!(error = %cause, writes = batch.len(), "The store did not answer; asking again.");
@@ -187,7 +184,11 @@ async fn write(connections: &Connections, client: &mut Option<Object>, first: Ba
                     batch.fail(&fault);
                 }
             }
-            Fault::Clash(_)
+            // Without a connection: that had its own patience.
+            Fault::Unreached(_)
+            | Fault::Barred(_)
+            | Fault::NoneFree(_)
+            | Fault::Clash(_)
             | Fault::Refused(_)
             | Fault::Hopeless(_)
             | Fault::Corrupt(_)
@@ -197,22 +198,22 @@ async fn write(connections: &Connections, client: &mut Option<Object>, first: Ba
 }
 
 async fn attempt(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     client: &mut Option<Object>,
     batch: &Batch,
 ) -> Result<Vec<statements::Told>, Fault> {
     let writes: Vec<&Write> = batch.swaps.iter().map(|op| &*op.write).collect();
-    let appends: Vec<&AuditEvent> = batch.appends.iter().map(|op| &*op.event).collect();
+    let appends: Vec<&AuditEvent> = batch.appends.iter().flat_map(|op| &op.events).collect();
     let held = connected(connections, client).await?;
     let told = statements::swap(held, &writes, &appends).await;
     give_up_if_lost(connections, client, told)
 }
 
 /// A question changes nothing: it is asked once more where a connection broke, and no more.
-async fn read(connections: &Connections, client: &mut Option<Object>, ops: Vec<ReadOp>) {
+async fn read(connections: &Arc<Connections>, client: &mut Option<Object>, ops: Vec<ReadOp>) {
     let ids: Vec<&ClaimId> = ops.iter().map(|op| &op.id).collect();
     let mut told = ask(connections, client, &ids).await;
-    if matches!(told, Err(Fault::Lost(_) | Fault::Clash(_))) {
+    if matches!(told, Err(Fault::Lost(_) | Fault::Elsewhere(_) | Fault::Clash(_))) {
         told = ask(connections, client, &ids).await;
     }
     match told {
@@ -222,7 +223,7 @@ async fn read(connections: &Connections, client: &mut Option<Object>, ops: Vec<R
 }
 
 async fn ask(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     client: &mut Option<Object>,
     ids: &[&ClaimId],
 ) -> Result<Vec<Result<crate::store::Seen, StoreError>>, Fault> {
@@ -232,7 +233,7 @@ async fn ask(
 }
 
 async fn connected<'a>(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     client: &'a mut Option<Object>,
 ) -> Result<&'a Object, Fault> {
     let held = match client.take() {
@@ -243,14 +244,15 @@ async fn connected<'a>(
 }
 
 fn give_up_if_lost<T>(
-    connections: &Connections,
+    connections: &Arc<Connections>,
     client: &mut Option<Object>,
     told: Result<T, Fault>,
 ) -> Result<T, Fault> {
-    if matches!(told, Err(Fault::Lost(_) | Fault::Unreached(_)))
-        && let Some(silent) = client.take()
+    if let Err(fault) = &told
+        && fault.ends_connection()
+        && let Some(ended) = client.take()
     {
-        connections.discard(silent);
+        connections.give_up(ended, fault);
     }
     told
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::store::{Role, StoreError};
 
 /// How long to wait for another connection's write.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// How long a process that is just ending may still hold the file.
 const HANDOVER: Duration = Duration::from_secs(2);

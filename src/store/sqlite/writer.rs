@@ -4,34 +4,87 @@
 //! commit itself fails the group is done once more before anybody hears that it is uncertain.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Savepoint, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Savepoint, TransactionBehavior, params};
+use tokio::time::{Instant, timeout};
 
-use super::rows;
+use super::{file, rows};
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::Expect;
 use crate::domain::time::Timestamp;
 use crate::store::grouping::{Bounds, Line};
 use crate::store::op::{AppendOp, Cause, Judged, Op, SwapOp, judge, tell};
+use crate::store::standing::{Notice, Why};
 use crate::store::text::{held, held_option, indexed};
 use crate::store::{StoreError, Swap, Write};
 
 /// The size of a group.
 const BOUNDS: Bounds = Bounds { entries: 64, weight: 4 << 20 };
 
+/// Between two looks at whether something can be written again.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Serves the line until it is closed and empty. Blocks its thread.
-pub(super) fn serve(line: &Arc<Line<Op>>, mut connection: Connection) {
+pub(super) fn serve(line: &Arc<Line<Op>>, mut connection: Connection, notice: &Notice) {
     let _ending = Ending(Arc::clone(line));
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
         return;
     };
-    while runtime.block_on(line.ready()) {
-        if let Some(group) = line.take(BOUNDS) {
-            let ops = group.keyed.into_iter().chain(group.free);
-            write(&mut connection, Batch::of(ops));
-            drop(group.turn);
+    loop {
+        let away = notice.long_away();
+        let ready = match &away {
+            None => Ok(runtime.block_on(line.ready())),
+            Some(_) => runtime.block_on(async { timeout(LOOK, line.ready()).await }),
+        };
+        match ready {
+            Ok(false) => return,
+            Ok(true) => {
+                let Some(group) = line.take(BOUNDS) else { continue };
+                let batch = Batch::of(group.keyed.into_iter().chain(group.free));
+                match away {
+                    None => write(&mut connection, batch, notice),
+                    Some(why) => batch.fail(|| why.error()),
+                }
+                drop(group.turn);
+            }
+            Err(_elapsed) if can_write(&mut connection) => notice.there(),
+            Err(_elapsed) => {}
         }
     }
+}
+
+/// Writes what changes nothing, without waiting for others.
+fn can_write(connection: &mut Connection) -> bool {
+    let write = |connection: &mut Connection| {
+        connection.busy_timeout(Duration::ZERO)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()
+    };
+    let written = write(connection).is_ok();
+    written && connection.busy_timeout(file::BUSY).is_ok()
+}
+
+/// Whether nobody else's write would be done either.
+fn is_outage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::OutOfMemory
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::PermissionDenied
+                | ErrorCode::FileLockingProtocolFailed
+        )
+    )
 }
 
 /// However the writer ends, nobody waits for it in vain.
@@ -65,6 +118,13 @@ impl Batch {
     }
 }
 
+impl Batch {
+    fn fail(self, told: impl Fn() -> StoreError) {
+        self.swaps.into_iter().for_each(|op| tell(op.answer, Err(told())));
+        self.appends.into_iter().for_each(|op| tell(op.answer, Err(told())));
+    }
+}
+
 /// What came of each entry of a group.
 struct Told {
     swaps: Vec<rusqlite::Result<Swap>>,
@@ -79,7 +139,7 @@ enum Fault {
     AtCommit(rusqlite::Error),
 }
 
-fn write(connection: &mut Connection, batch: Batch) {
+fn write(connection: &mut Connection, batch: Batch, notice: &Notice) {
     let told = match transact(connection, &batch) {
         Err(Fault::AtCommit(_)) => transact(connection, &batch).map_err(|fault| match fault {
             Fault::AtCommit(error) | Fault::Undone(error) => Fault::AtCommit(error),
@@ -89,27 +149,36 @@ fn write(connection: &mut Connection, batch: Batch) {
     match told {
         Ok(told) => {
             for (op, swap) in batch.swaps.into_iter().zip(told.swaps) {
-                tell(op.answer, swap.map_err(rows::error));
+                tell(op.answer, swap.map_err(|error| alone_away(error, notice)));
             }
             for (op, appended) in batch.appends.into_iter().zip(told.appends) {
-                tell(op.answer, appended.map_err(rows::error));
+                tell(op.answer, appended.map_err(|error| alone_away(error, notice)));
             }
         }
-        Err(fault) => {
-            let told = match fault {
-                Fault::Undone(error) => {
-                    let cause = Cause::new(error);
-                    Box::new(move || cause.unavailable()) as Box<dyn Fn() -> StoreError>
-                }
-                Fault::AtCommit(error) => {
-                    let cause = Cause::new(error);
-                    Box::new(move || cause.uncertain())
-                }
-            };
-            batch.swaps.into_iter().for_each(|op| tell(op.answer, Err(told())));
-            batch.appends.into_iter().for_each(|op| tell(op.answer, Err(told())));
+        Err(Fault::Undone(error)) => {
+            let cause = all_away(error, notice);
+            batch.fail(|| cause.unavailable());
+        }
+        Err(Fault::AtCommit(error)) => {
+            let cause = all_away(error, notice);
+            batch.fail(|| cause.uncertain());
         }
     }
+}
+
+/// What a whole group is told. SQLite has waited for others already: nothing further is bridged.
+fn all_away(error: rusqlite::Error, notice: &Notice) -> Cause {
+    let outage = is_outage(&error);
+    let cause = Cause::new(error);
+    if outage {
+        notice.away(Instant::now(), Duration::ZERO, Why::Cause(cause.clone()));
+    }
+    cause
+}
+
+/// What one of a group is told.
+fn alone_away(error: rusqlite::Error, notice: &Notice) -> StoreError {
+    if is_outage(&error) { all_away(error, notice).unavailable() } else { rows::error(error) }
 }
 
 fn transact(connection: &mut Connection, batch: &Batch) -> Result<Told, Fault> {
@@ -123,7 +192,8 @@ fn transact(connection: &mut Connection, batch: &Batch) -> Result<Told, Fault> {
     }
     for op in &batch.appends {
         let point = transaction.savepoint().map_err(Fault::Undone)?;
-        told.appends.push(alone(point, |point| append(point, &op.event, now))?);
+        told.appends
+            .push(alone(point, |point| op.events.iter().try_for_each(|event| append(point, event, now)))?);
     }
     transaction.commit().map_err(Fault::AtCommit)?;
     Ok(told)

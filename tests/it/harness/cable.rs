@@ -19,7 +19,12 @@ pub(crate) struct Cable {
 impl Cable {
     /// A cable to `target`.
     pub(crate) async fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), target).await
+    }
+
+    /// A cable to `target` whose near end is here.
+    pub(crate) async fn at(near: SocketAddr, target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(near).await.expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         Self { address, target, carrying: Some(tokio::spawn(carry(listener, target))) }
     }

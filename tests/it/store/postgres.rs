@@ -8,7 +8,6 @@ use oncegate::domain::ledger::{Draft, Expect};
 use oncegate::domain::time::When;
 use oncegate::store::{ClaimFilter, Role, Schema, Store, StoreError, StoreOptions, Swap, Write, open};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tokio::net::TcpListener;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
@@ -69,7 +68,12 @@ async fn a_server_that_crashes_in_mid_write_loses_nothing_that_was_confirmed() {
                 while !ended.is_cancelled() {
                     let key = format!("w{writer}-{}", heard.len());
                     let write = Write { event: Some(event(&key)), ..fresh(&key) };
-                    heard.push((key, store.swap(write).await));
+                    let told = store.swap(write).await;
+                    if told.is_err() {
+                        // In a long outage it is refused at once, and would be again.
+                        store.standing().there().await;
+                    }
+                    heard.push((key, told));
                 }
                 heard
             })
@@ -83,6 +87,7 @@ async fn a_server_that_crashes_in_mid_write_loses_nothing_that_was_confirmed() {
         cluster
     });
     let _cluster = crashing.await.expect("it is up again");
+    in_time("the store to be back", store.standing().there()).await;
     let before = keys(&store, ClaimFilter::default()).await.len();
     let more = async || (keys(&store, ClaimFilter::default()).await.len() > before + 100).then_some(());
     eventually("a hundred claims more", more).await;
@@ -190,26 +195,6 @@ async fn a_statement_that_hangs_is_cancelled_asked_after_and_applied_once() {
     held.holder.batch_execute("COMMIT").await.expect("the lock is given back");
     applied(in_time("the answer", asking).await.expect("it does not panic"));
     assert_eq!(told(&held.store, "k").await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_server_that_is_not_there_is_noticed_within_seconds() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let silent_at = silent.local_addr().expect("a bound socket has an address");
-    let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let gone_at = gone.local_addr().expect("a bound socket has an address");
-    drop(gone);
-    for (address, within) in [(gone_at, 1), (silent_at, 6)] {
-        let store = serving(&at("/x", address)).await;
-        let begun = Instant::now();
-        let (swap, append, read) = tokio::join!(store.swap(fresh("k")), store.append(event("k")), async {
-            store.read(&id("k")).await
-        });
-        assert!(matches!(swap, Err(StoreError::Unavailable(_))), "{swap:?}");
-        assert!(matches!(append, Err(StoreError::Unavailable(_))), "{append:?}");
-        assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
-        assert!(begun.elapsed() < Duration::from_secs(within), "{:?}", begun.elapsed());
-    }
 }
 
 #[tokio::test]
