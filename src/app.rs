@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
 
+mod spool;
 mod tokens;
 
 use std::error::Error;
@@ -53,6 +54,7 @@ use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
 use crate::meter::Meter;
 use crate::server::{self, Doors};
+use crate::spool::SpoolFault;
 use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
 use crate::tls;
@@ -101,6 +103,9 @@ pub enum AppFault {
     /// The herd's lock.
     #[error("herd.redis_url cannot be used")]
     Herd(#[source] NoRedis),
+    /// The file for what the store cannot take.
+    #[error("audit.spool_file cannot be used")]
+    Spool(#[source] SpoolFault),
     /// A listener.
     #[error("cannot listen on {address}, which is {setting}")]
     Listen {
@@ -127,7 +132,8 @@ impl AppFault {
             | Self::PublicHost(_)
             | Self::UpstreamUrl(_)
             | Self::Tls(_)
-            | Self::Herd(_) => true,
+            | Self::Herd(_)
+            | Self::Spool(_) => true,
             Self::Store(_) | Self::Listen { .. } | Self::Signal(_) => false,
         }
     }
@@ -142,8 +148,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
     let meter = Arc::new(Meter::new(&policy));
-    let (journal, writing) = Journal::open(Arc::clone(&store), Arc::clone(&meter));
-    let writing = tokio::spawn(writing);
+    let (journal, writing) = spool::begin(&config.audit, &store, &meter).await.map_err(AppFault::Spool)?;
     let (address, health_address) = (config.listen, config.health_listen);
     let (mode, admin, connections) = (config.mode, config.admin.take(), config.limits.connections);
     let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
@@ -207,10 +212,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     };
     looking.abort();
     refreshing.abort();
-    // Every inlet is gone with the stack, so the journal ends when it is empty; a store that is away is not waited for.
-    if tokio::time::timeout(patience, writing).await.is_err() {
-        error!("Some rows of reads were not written.");
-    }
+    writing.end(&*store, patience).await;
     if tokio::time::timeout(patience, store.close()).await.is_err() {
         error!("Some writes were not confirmed.");
     }
@@ -250,7 +252,7 @@ fn parts(
     });
     let clerk = Clerk {
         reconciler,
-        store: Arc::clone(&store),
+        store,
         court: Arc::clone(&court),
         service: config.service.clone(),
         tasks: TaskTracker::new(),
@@ -270,7 +272,6 @@ fn parts(
     Ok(Parts {
         room: room.clone(),
         desk: Arc::new(Desk {
-            store,
             service: config.service,
             resource,
             authorization_servers,

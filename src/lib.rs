@@ -14,6 +14,8 @@
 //! Ids of the upstream's that a client gets (sessions, tasks, places in a stream) are sealed for its actor
 //! ([`domain::seal`]), so that they open for nobody else, in any pod, with nothing stored.
 //!
+//! What the store cannot take while it is away waits in a file ([`spool`]), through restarts too, until it can.
+//!
 //! What a dead process left behind, its claims and the rows that it could not write, the [`janitor`] of any other
 //! takes in hand.
 //!
@@ -46,7 +48,7 @@
 //! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
-//! store  auth  mcp  config  herd   the edges: database, tokens, protocol, settings, Redis
+//! store  spool  auth  mcp  config  herd   the edges: database, what waits for it, tokens, protocol, settings, Redis
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
@@ -63,6 +65,7 @@ pub mod layers;
 pub mod mcp;
 pub mod meter;
 pub mod server;
+pub mod spool;
 pub mod stack;
 pub mod store;
 pub mod tls;

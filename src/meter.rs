@@ -48,6 +48,7 @@ pub struct Meter {
     calls: Family<OfCall, Counter>,
     hidden: Family<OfTool, Counter>,
     waiting: Gauge,
+    spooled: Gauge,
     /// The operations that have a name of their own.
     known: ArcSwap<HashSet<String>>,
     seen_hidden: Mutex<HashSet<String>>,
@@ -57,7 +58,7 @@ impl Meter {
     /// All counts at nought, for operations of this policy.
     pub fn new(policy: &Policy) -> Self {
         let mut registry = Registry::with_prefix("oncegate");
-        let (calls, hidden) = (Family::default(), Family::default());
+        let (calls, hidden, spooled) = (Family::default(), Family::default(), Gauge::default());
         registry.register("calls", "Calls, by what the audit says of them", calls.clone());
         registry.register(
             "hidden_tools",
@@ -70,12 +71,18 @@ impl Meter {
             "Calls that wait for the running call with their key",
             waiting.clone(),
         );
+        registry.register(
+            "audit_spooled",
+            "Rows and settlements that wait in the spool for the store",
+            spooled.clone(),
+        );
         let known = policy.operations().map(|operation| operation.name().to_owned()).collect();
         Self {
             registry,
             calls,
             hidden,
             waiting,
+            spooled,
             known: ArcSwap::from_pointee(known),
             seen_hidden: Mutex::default(),
         }
@@ -115,6 +122,11 @@ impl Meter {
     pub fn waiting(&self) -> Waiting {
         self.waiting.inc();
         Waiting(self.waiting.clone())
+    }
+
+    /// Says how much waits in the spool.
+    pub fn spooled(&self, records: usize) {
+        self.spooled.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
     /// Every count, as Prometheus reads it.

@@ -27,7 +27,7 @@ const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_min
 const BODY_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const QUEUE_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
-const SPOOLS: RangeInclusive<u64> = 1 << 20..=4 << 30;
+const SPOOLS: RangeInclusive<u64> = 1 << 20..=1 << 30;
 
 /// How the URLs of one thing may begin.
 struct Kinds {

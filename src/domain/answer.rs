@@ -85,3 +85,27 @@ impl Kept {
 pub fn is_kept_header(name: &str) -> bool {
     KEPT_HEADERS.iter().any(|kept| kept.eq_ignore_ascii_case(name))
 }
+
+/// An encoded answer inside of JSON.
+pub(in crate::domain) mod as_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use bytes::Bytes;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde asks for this shape")]
+    pub(in crate::domain) fn serialize<S: Serializer>(
+        bytes: &Option<Bytes>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        bytes.as_ref().map(|bytes| STANDARD.encode(bytes)).serialize(to)
+    }
+
+    pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Bytes>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| STANDARD.decode(text).map(Bytes::from).map_err(D::Error::custom)).transpose()
+    }
+}

@@ -103,7 +103,7 @@ pub struct Facts {
 }
 
 /// One row of `audit_events`, before the store stamps its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
     /// A time-ordered UUID (version 7).
     pub id: Uuid,

@@ -26,6 +26,6 @@ pub enum WhenStoreDown {
     /// It is refused.
     #[default]
     Refuse,
-    /// It is served, and its row waits in the spool.
+    /// It is served, and its row waits in the spool, as rows of refused calls do.
     Spool,
 }

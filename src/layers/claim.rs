@@ -8,6 +8,7 @@
 
 mod act;
 mod beat;
+pub mod emptier;
 mod exchange;
 pub mod flights;
 pub mod journal;
@@ -16,6 +17,7 @@ pub mod reconcile;
 mod resumed;
 mod sessions;
 mod several;
+mod storing;
 mod unenforced;
 mod watch;
 
@@ -291,7 +293,7 @@ impl Clerk {
     where
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
-        let mut entry = self.journal.entry(read_event(&head)).await;
+        let mut entry = self.journal.entry(read_event(&head)).await?;
         // A full queue may have kept it waiting for long.
         self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
         self.answer_read(inner, head, request, operation, entry).await
@@ -318,6 +320,9 @@ impl Clerk {
         match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
                 answered(event, note);
+                if entry.is_for_spool() {
+                    entry.write().await;
+                }
                 Ok(Answer::Passed(response))
             }
             Ok(Forwarded::Spoken { spoken, note, row: None }) => {

@@ -1,9 +1,9 @@
 //! The only step that answers.
 //!
 //! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
-//! committed before the client hears it, or, where the store is away, waits for it in the journal; a panic further in
-//! becomes an answer with the call's own id. A call that takes longer than `OPEN_AFTER` is answered with a stream, where
-//! its client takes one, so that nobody on the way takes the silence for the end.
+//! committed before the client hears it, or, where the store is away, waits for it in the spool or the journal; a panic
+//! further in becomes an answer with the call's own id. A call that takes longer than `OPEN_AFTER` is answered with a
+//! stream, where its client takes one, so that nobody on the way takes the silence for the end.
 //!
 //! Absent on purpose: rows for what no actor asked, and second rows for what was written with a claim.
 
@@ -33,10 +33,9 @@ use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::auth::{Resource, WELL_KNOWN};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
-use crate::domain::chain::Chain;
 use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
-use crate::store::{Store, event_id};
+use crate::store::event_id;
 use crate::wire::envelope::Body;
 use crate::wire::{self, Row, render};
 
@@ -54,8 +53,6 @@ pub struct Reply<S> {
 
 /// What answering needs.
 pub struct Desk {
-    /// Where denials are written down.
-    pub store: Arc<dyn Store>,
     /// The gate's `service`.
     pub service: String,
     /// The gate as clients dial it, for challenges.
@@ -64,7 +61,7 @@ pub struct Desk {
     pub authorization_servers: Vec<String>,
     /// Knows which scopes there are.
     pub court: Arc<Court>,
-    /// Where a row waits that could not be written at once.
+    /// Where denials are written down.
     pub journal: Journal,
     /// Cancelled when the gate takes no calls any more: whoever only listens is sent away, and comes back to another.
     pub stopping: CancellationToken,
@@ -187,7 +184,7 @@ impl Desk {
             Some(_) if asked.is_audited() => {}
             Some(_) => {
                 let facts = asked.facts().cloned().unwrap_or_else(|| self.bare_facts(asked));
-                write_down(&*self.store, &self.journal, &row, facts, asked).await;
+                write_down(&self.journal, &row, facts, asked).await;
             }
             None => {
                 let wanted = asked.wanted().map(|(_, name)| name.as_str());
@@ -215,7 +212,7 @@ impl Desk {
 }
 
 /// Writes a denial down.
-pub(super) async fn write_down(store: &dyn Store, journal: &Journal, row: &Row, facts: Facts, asked: &Asked) {
+pub(super) async fn write_down(journal: &Journal, row: &Row, facts: Facts, asked: &Asked) {
     let event = AuditEvent {
         id: event_id(),
         facts,
@@ -226,17 +223,7 @@ pub(super) async fn write_down(store: &dyn Store, journal: &Journal, row: &Row, 
         executed: row.executed,
         upstream_status: None,
     };
-    journal.meter().row(&event);
-    // A refusal stands whether or not it can be written down: letting the call through would be worse.
-    if let Err(fault) = store.append(event.clone()).await {
-        let queued = journal.later(event);
-        error!(
-            reason = row.reason,
-            queued,
-            error = %Chain(&fault),
-            "A denial was not written down at once."
-        );
-    }
+    journal.denied(event).await;
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

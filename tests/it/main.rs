@@ -47,6 +47,8 @@ mod sessions;
 mod sim;
 mod sites;
 mod slow;
+mod spool;
+mod spooled;
 mod sse;
 mod startup;
 mod store;

@@ -3,13 +3,15 @@
 //! Promises: [`Draft::at`] is what the store does with a draft, so that tests and callers see the same row.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::domain::answer::as_text;
 use crate::domain::audit::Facts;
 use crate::domain::time::{Timestamp, When};
 
 /// The name of a claim: unique in the table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClaimId {
     /// The actor's tenant.
     pub tenant: String,
@@ -22,7 +24,8 @@ pub struct ClaimId {
 }
 
 /// Where a claim stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// An attempt owns it.
     InFlight,
@@ -59,7 +62,7 @@ impl Status {
 }
 
 /// Which round of a call this is: a hash of `inputResponses` and `requestState`, empty for the first round.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RoundId(String);
 
 impl RoundId {
@@ -75,7 +78,7 @@ impl RoundId {
 }
 
 /// What the upstream asked for when it answered `input_required`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expects {
     /// The hash of the answer's `requestState`; empty where it had none.
     pub state: String,
@@ -84,7 +87,7 @@ pub struct Expects {
 }
 
 /// The round that a claim stands at: the column `round_hash`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     /// The round that was run last.
     pub id: RoundId,
@@ -113,7 +116,7 @@ impl Round {
 }
 
 /// One row of `idempotency_claims`, without its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The user whose call made it.
     pub user: String,
@@ -136,6 +139,7 @@ pub struct Claim {
     /// When the first attempt that may have run was about to be sent.
     pub first_sent_at: Option<Timestamp>,
     /// The encoded answer; none where it was not kept.
+    #[serde(with = "as_text")]
     pub response: Option<Bytes>,
     /// When the claim was made.
     pub created_at: Timestamp,
@@ -146,7 +150,8 @@ pub struct Claim {
 }
 
 /// What a write may find before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Expect {
     /// No row.
     Absent,
@@ -167,7 +172,7 @@ impl Expect {
 }
 
 /// A row as a write would leave it: every column but the name and the revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draft {
     /// See [`Claim::user`].
     pub user: String,
@@ -188,6 +193,7 @@ pub struct Draft {
     /// See [`Claim::first_sent_at`].
     pub first_sent_at: When,
     /// See [`Claim::response`].
+    #[serde(with = "as_text")]
     pub response: Option<Bytes>,
     /// See [`Claim::created_at`]; `None` means the store's now.
     pub created_at: Option<Timestamp>,

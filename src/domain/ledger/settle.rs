@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Draft, Expect, Expects, Round, Status};
 use super::terms::{Attempt, AttemptKind, Terms};
+use crate::domain::answer::as_text;
 use crate::domain::time::{Timestamp, When};
 
 /// The owner's own view of its claim: the row as it wrote it last.
@@ -21,11 +23,13 @@ pub struct Held {
 }
 
 /// What an attempt came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Came {
     /// The upstream answered.
     Completed {
         /// The encoded answer; none where it may not or cannot be kept.
+        #[serde(with = "as_text")]
         response: Option<Bytes>,
         /// Whether in a re-run it may speak of the retry rather than of the first attempt (409, `isError`, …).
         doubtful_in_rerun: bool,
@@ -37,6 +41,7 @@ pub enum Came {
     /// The upstream asks for input.
     AwaitingInput {
         /// The encoded answer; none where it may not or cannot be kept.
+        #[serde(with = "as_text")]
         response: Option<Bytes>,
         /// What it asks for.
         expects: Expects,

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::claim::Round;
+use crate::domain::answer::as_text;
 
 /// What the backend makes of a forwarded key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Downstream {
     /// It ignores it, or nobody knows: an unknown outcome stays unknown.
     Unsafe,
@@ -20,7 +23,7 @@ pub enum Downstream {
 }
 
 /// The policy's terms for one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// How long a settled claim is remembered.
     pub ttl: Duration,
@@ -35,7 +38,7 @@ pub struct Terms {
 }
 
 /// One try at running a claimed call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Random; the only proof of ownership.
     pub id: Uuid,
@@ -44,7 +47,8 @@ pub struct Attempt {
 }
 
 /// What went before an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AttemptKind {
     /// Nothing that may have run.
     First,
@@ -55,6 +59,7 @@ pub enum AttemptKind {
         /// That round.
         round: Round,
         /// That answer, as kept.
+        #[serde(with = "as_text")]
         response: Option<Bytes>,
     },
 }

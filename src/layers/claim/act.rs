@@ -58,7 +58,7 @@ impl Clerk {
         S: Service<Claimed, Response = Forwarded, Error = Refusal> + Send,
         S::Future: Send,
     {
-        let mut entry = self.journal.entry(read_event(&head)).await;
+        let mut entry = self.journal.entry(read_event(&head)).await?;
         // A full queue may have kept it waiting for long.
         if let Err(refusal) = self.court.still_allows(&head.caller, &operation) {
             entry.withdraw();
@@ -90,7 +90,7 @@ impl Clerk {
             event.reason = Some(row.reason.to_owned());
             event.executed = row.executed;
         }
-        entry.write(&*self.store).await;
+        entry.write().await;
         answered
     }
 }

@@ -138,7 +138,7 @@ where
         if !self.head.asked.is_audited() {
             self.head.asked.mark_audited();
             let (clerk, row) = (&self.clerk, wire::row(&refusal));
-            reply::write_down(&*clerk.store, &clerk.journal, &row, facts(&self.head), &self.head.asked).await;
+            reply::write_down(&clerk.journal, &row, facts(&self.head), &self.head.asked).await;
         }
         self.tell(Err(refusal));
     }

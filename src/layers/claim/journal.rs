@@ -1,7 +1,9 @@
-//! The queue in which the rows of reads wait for the store.
+//! Where the rows go that need no claim: into the store, or the spool, or the queue before them.
 //!
 //! Promises: a row that got its place in the queue is written, however long the store is away; a full queue slows
-//! callers and loses nothing. A crash loses what is still queued, and only that.
+//! callers and loses nothing. A crash loses what is still queued, and only that. While the store is known to be away, a
+//! read is refused before it runs, or, where the operator wants it served, its row is on the spool's disk before it is
+//! answered.
 //!
 //! Absent on purpose: rows of mutations and replays. Those are committed before anybody is answered, and so are
 //! denials' while the store is there.
@@ -15,8 +17,11 @@ use tracing::{error, warn};
 
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
+use crate::domain::mode::WhenStoreDown;
+use crate::domain::refusal::Refusal;
 use crate::meter::Meter;
-use crate::store::Store;
+use crate::spool::{Room, Settlement, Spool};
+use crate::store::{Standing, Store, StoreError};
 
 /// How many rows may wait.
 const PLACES: usize = 1024;
@@ -28,19 +33,35 @@ const AT_ONCE: usize = 64;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The queue's inlet. Cheap to clone; the queue ends when the last one is dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Journal {
-    inlet: mpsc::Sender<AuditEvent>,
+    inlet: mpsc::Sender<Queued>,
+    books: Arc<Books>,
+}
+
+/// What rows are written into.
+struct Books {
+    store: Arc<dyn Store>,
+    standing: Standing,
+    spool: Option<Spool>,
+    when_down: WhenStoreDown,
     meter: Arc<Meter>,
 }
 
+/// A row in the queue.
+struct Queued {
+    event: AuditEvent,
+    room: Option<Room>,
+}
+
 /// A row with a place in the queue. It takes that place when this is dropped.
-#[derive(Debug)]
 pub struct Entry {
     event: AuditEvent,
-    place: Option<OwnedPermit<AuditEvent>>,
-    meter: Arc<Meter>,
-    /// Whether the store has it already.
+    place: Option<OwnedPermit<Queued>>,
+    /// Its place in the spool, where the store is away.
+    room: Option<Room>,
+    books: Arc<Books>,
+    /// Whether it is written already.
     written: bool,
     /// Whether it is not to be written at all.
     withdrawn: bool,
@@ -50,42 +71,103 @@ impl Journal {
     /// A queue, and the work of emptying it.
     pub fn open(
         store: Arc<dyn Store>,
+        spool: Option<Spool>,
+        when_down: WhenStoreDown,
         meter: Arc<Meter>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (inlet, outlet) = mpsc::channel(PLACES);
-        (Self { inlet, meter }, empty(store, outlet))
+        let standing = store.standing();
+        let books = Arc::new(Books { store, standing, spool, when_down, meter });
+        (Self { inlet, books: Arc::clone(&books) }, empty(books, outlet))
     }
 
     /// What counts rows. Those of this queue are counted here; whoever writes another counts it when it is decided.
     pub fn meter(&self) -> &Meter {
-        &self.meter
+        &self.books.meter
     }
 
-    /// A place for this row; waits while the queue is full.
+    /// A place for this row; waits while the queue is full. Refuses while the store is away, unless the row has a place
+    /// in the spool.
     ///
     /// # Cancel safety
     /// Dropping the future gives the wait up; nothing was queued.
-    pub async fn entry(&self, event: AuditEvent) -> Entry {
+    pub async fn entry(&self, event: AuditEvent) -> Result<Entry, Refusal> {
+        let mut room = self.books.room(&event)?;
         // The queue outlives every inlet, so a place is always to be had; without one the row is logged on drop.
-        let place = self.inlet.clone().reserve_owned().await.ok();
-        self.placed(event, place)
+        let place = tokio::select! {
+            biased;
+            place = self.inlet.clone().reserve_owned() => place.ok(),
+            () = self.books.standing.away(), if room.is_none() => {
+                room = self.books.room(&event)?;
+                self.inlet.clone().reserve_owned().await.ok()
+            }
+        };
+        let mut entry = self.placed(event, place);
+        entry.room = room;
+        Ok(entry)
     }
 
     /// A place for this row, if there is one at once. Without, the row is only logged when it is dropped: whoever uses
-    /// this may not be kept waiting.
+    /// this may not be kept waiting, and is not refused.
     pub fn entry_now(&self, event: AuditEvent) -> Entry {
         let place = self.inlet.clone().try_reserve_owned().ok();
         self.placed(event, place)
     }
 
-    fn placed(&self, event: AuditEvent, place: Option<OwnedPermit<AuditEvent>>) -> Entry {
-        Entry { event, place, meter: Arc::clone(&self.meter), written: false, withdrawn: false }
+    fn placed(&self, event: AuditEvent, place: Option<OwnedPermit<Queued>>) -> Entry {
+        let books = Arc::clone(&self.books);
+        Entry { event, place, room: None, books, written: false, withdrawn: false }
     }
 
-    /// Queues a denial's row that the store did not take, unless half of the places are gone: the others are for reads,
-    /// and a refusal is never kept waiting. Says whether it is queued.
-    pub fn later(&self, event: AuditEvent) -> bool {
-        self.inlet.capacity() > PLACES / 2 && self.inlet.try_send(event).is_ok()
+    /// Counts a denial and writes its row. A refusal stands whether or not it can be written down, since letting the
+    /// call through would be worse: the row is queued then, unless half of the places are gone. The others are for
+    /// reads, and a refusal is never kept waiting.
+    pub async fn denied(&self, event: AuditEvent) {
+        self.books.meter.row(&event);
+        if let Err(fault) = self.books.write(&event, None).await {
+            let reason = event.reason.clone();
+            let has_room = self.inlet.capacity() > PLACES / 2;
+            let queued = has_room && self.inlet.try_send(Queued { event, room: None }).is_ok();
+            error!(reason, queued, error = %Chain(&fault), "A denial was not written down at once.");
+        }
+    }
+
+    /// Keeps a settlement that the store did not take, through a restart too. Says whether it is kept.
+    pub async fn keep(&self, settlement: &Settlement) -> bool {
+        let Some(spool) = &self.books.spool else { return false };
+        let kept = spool.keep_settlement(settlement.clone()).await;
+        if let Err(fault) = &kept {
+            error!(error = %Chain(fault), "A settlement is kept in memory only.");
+        }
+        kept.is_ok()
+    }
+}
+
+impl Books {
+    /// A place for this row in the spool, where the store is away and calls are served all the same; else a refusal.
+    fn room(&self, event: &AuditEvent) -> Result<Option<Room>, Refusal> {
+        if !self.standing.is_away() {
+            return Ok(None);
+        }
+        let spool = match self.when_down {
+            WhenStoreDown::Refuse => None,
+            WhenStoreDown::Spool => self.spool.as_ref(),
+        };
+        let spool = spool.ok_or(Refusal::StoreUnavailable)?;
+        spool.room(event).map(Some).map_err(|fault| {
+            error!(error = %Chain(&fault), "A call was refused: its row would find no place.");
+            Refusal::StoreUnavailable
+        })
+    }
+
+    /// Writes a row where it lasts: into the store, or else into the spool.
+    async fn write(&self, event: &AuditEvent, room: Option<Room>) -> Result<(), StoreError> {
+        let Err(fault) = self.store.append(event.clone()).await else { return Ok(()) };
+        let Some(spool) = &self.spool else { return Err(fault) };
+        spool.keep_row(event.clone(), room).await.map_err(|full| {
+            error!(error = %Chain(&full), "A row that the store did not take found no place in the spool.");
+            fault
+        })
     }
 }
 
@@ -100,12 +182,17 @@ impl Entry {
         self.withdrawn = true;
     }
 
-    /// Commits the row now; where the store is away it takes its place in the queue.
-    pub async fn write(mut self, store: &dyn Store) {
-        match store.append(self.event.clone()).await {
+    /// Writes the row now; what cannot be written takes its place in the queue.
+    pub async fn write(mut self) {
+        match self.books.write(&self.event, self.room.take()).await {
             Ok(()) => self.written = true,
             Err(fault) => error!(error = %Chain(&fault), "A row was not written at once; it is queued."),
         }
+    }
+
+    /// Whether it is to be written before its call is answered: it has a place in the spool, and that is one on a disk.
+    pub fn is_for_spool(&self) -> bool {
+        self.room.is_some()
     }
 }
 
@@ -114,30 +201,35 @@ impl Drop for Entry {
         if self.withdrawn {
             return;
         }
-        self.meter.row(&self.event);
+        self.books.meter.row(&self.event);
         if self.written {
             return;
         }
         if let Some(place) = self.place.take() {
-            drop(place.send(self.event.clone()));
+            drop(place.send(Queued { event: self.event.clone(), room: self.room.take() }));
         } else {
             error!(event = ?self.event, "A row found no place in the queue.");
         }
     }
 }
 
-async fn empty(store: Arc<dyn Store>, mut outlet: mpsc::Receiver<AuditEvent>) {
+async fn empty(books: Arc<Books>, mut outlet: mpsc::Receiver<Queued>) {
     let mut waiting = Vec::with_capacity(AT_ONCE);
     while outlet.recv_many(&mut waiting, AT_ONCE).await > 0 {
-        join_all(waiting.drain(..).map(|event| write(&*store, event))).await;
+        join_all(waiting.drain(..).map(|queued| write(&books, queued))).await;
     }
 }
 
-async fn write(store: &dyn Store, event: AuditEvent) {
+async fn write(books: &Books, queued: Queued) {
+    let Queued { event, mut room } = queued;
     let mut pause = Duration::from_millis(100);
-    while let Err(fault) = store.append(event.clone()).await {
+    while let Err(fault) = books.write(&event, room.take()).await {
         warn!(error = %Chain(&fault), "A read's row waits for the store.");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        if books.standing.is_away() && books.spool.is_none() {
+            books.standing.there().await;
+        } else {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
 }

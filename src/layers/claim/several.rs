@@ -108,7 +108,7 @@ where
                     let row = wire::row(&refusal);
                     if !asked.is_audited() {
                         let clerk = &self.clerk;
-                        reply::write_down(&*clerk.store, &clerk.journal, &row, facts, &asked).await;
+                        reply::write_down(&clerk.journal, &row, facts, &asked).await;
                     }
                     if came.is_empty() {
                         return Err(refusal);

@@ -30,7 +30,7 @@ fn serving_reads_in_an_outage_needs_the_file_and_a_sound_limit() {
     let told = Sources::new().file("[policy]", "[audit]\nspool_limit = \"1KiB\"\n[policy]").mistakes();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
-        told[0].ends_with("audit.spool_limit = 1024 bytes makes no sense; it may be 1MiB to 4GiB"),
+        told[0].ends_with("audit.spool_limit = 1024 bytes makes no sense; it may be 1MiB to 1GiB"),
         "{told:?}"
     );
     let told = Sources::new().flags(&["--audit-when-store-down", "drop"]).mistakes();

@@ -172,6 +172,11 @@ impl Gate {
         fs::write(self.folder.path().join("policies/tests.toml"), &self.setup.policy).expect("the policy");
     }
 
+    /// A text of the configuration, named as in `store.url`.
+    pub(crate) fn setting(&self, key: &str) -> String {
+        self.setup.get(key)
+    }
+
     /// Where it takes calls.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address

@@ -118,6 +118,13 @@ impl Setup {
         self
     }
 
+    /// A text that was set, named as in `store.url`.
+    pub(crate) fn get(&self, key: &str) -> String {
+        let (section, name) = key.split_once('.').expect("a section and a key");
+        let value = self.settings.get(section).and_then(|section| section.get(name));
+        value.and_then(toml::Value::as_str).expect("it was set").to_owned()
+    }
+
     /// Without a key of the configuration.
     pub(crate) fn unset(mut self, section: &str, key: &str) -> Self {
         let table = self.settings.get_mut(section).and_then(toml::Value::as_table_mut);

@@ -7,15 +7,15 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tower::Service;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::meet::{Course, Patience};
-use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE, first_seen, unavailable};
+use super::{COME_BACK, Exchange, first_seen, unavailable};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
-use crate::domain::ledger::{Attempt, AttemptKind, Claim, Draft, Expect, Held, Status, Terms};
+use crate::domain::ledger::{Attempt, AttemptKind, Draft, Expect, Held, Status, Terms};
 use crate::domain::policy::{Duplicate, Mutation as MutationRule};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
@@ -23,13 +23,11 @@ use crate::layers::claim::Claimed;
 use crate::layers::claim::flights::Pen;
 use crate::layers::claim::reconcile::{Asked, Occasion};
 use crate::layers::forward::Forwarded;
+use crate::spool::Known;
 use crate::store::{Seen, StoreError, Swap, TwinOf, event_id};
 
 /// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
 const MAX_TURNS: u32 = 16;
-
-/// One that no store gives.
-const NO_REVISION: i64 = -1;
 
 /// What came of asking.
 pub(super) enum Learned {
@@ -46,6 +44,14 @@ pub(super) struct Unsure {
     attempt: Attempt,
     expect: Expect,
     draft: Box<Draft>,
+}
+
+impl Unsure {
+    /// The attempt, and what it knows of its claim.
+    pub(super) fn into_known(self) -> (Attempt, Known) {
+        let Self { attempt, expect, draft } = self;
+        (attempt, Known::Unsure { expect, draft })
+    }
 }
 
 /// What came of the try to commit a claim.
@@ -168,26 +174,6 @@ where
             }
             Err(fault) => Err(unavailable(&fault)),
         }
-    }
-
-    /// The claim of an attempt that was not confirmed, once the store answers: as it stands there, or as it would have
-    /// been written.
-    pub(super) async fn confirmed(&self, unsure: Unsure) -> Held {
-        let Unsure { attempt, expect, draft } = unsure;
-        let mut pause = FIRST_PAUSE;
-        let seen = loop {
-            match self.clerk.store.read(&self.id).await {
-                Ok(seen) => break seen,
-                Err(fault) => {
-                    warn!(error = %Chain(&fault), "An unconfirmed claim waits for the store.");
-                }
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        };
-        // Where no row stands, none can be written over: a revision that is guessed may be another's by now.
-        let unwritten = || Claim { revision: NO_REVISION, ..draft.at(seen.now, expect) };
-        Held { attempt, claim: seen.row.unwrap_or_else(unwritten) }
     }
 
     /// Declares a dead owner's claim unknown, with the row that the owner could not write.

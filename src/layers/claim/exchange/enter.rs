@@ -44,9 +44,8 @@ where
                 self.head.asked.mark_audited();
                 self.tell(Err(Refusal::StoreUnavailable));
                 // Nothing was forwarded, and nothing will be.
-                let held = self.confirmed(*unsure).await;
                 let end = End::not_run(Refusal::StoreUnavailable, None);
-                self.settle(&held, end, terms, None).await;
+                self.settle_unsure(*unsure, end, terms).await;
                 Err(Refusal::StoreUnavailable)
             }
         }

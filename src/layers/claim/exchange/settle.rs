@@ -1,33 +1,28 @@
 //! The way out: what came of the attempt is stored with its row, then the caller hears it.
 //!
 //! Promises: the caller hears what was stored; a store that is away delays the storing, not the caller, who then
-//! hears that it is not recorded.
+//! hears that it is not recorded. What was not stored at once waits in the spool, for whoever empties that; without one,
+//! or where it is full, the exchange itself goes on trying.
 
 use tokio::time::sleep;
 use tower::Service;
-use tracing::{error, warn};
+use tracing::error;
 
+use super::ask::Unsure;
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE};
-use crate::domain::audit::{AuditEvent, Executed};
+use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
-use crate::domain::ledger::{self, Admission, Came, Claim, Held, Settling, Status, Terms};
+use crate::domain::ledger::{self, Admission, Attempt, Came, Held, Terms};
 use crate::domain::refusal::Refusal;
+use crate::domain::time::Timestamp;
 use crate::layers::Answer;
 use crate::layers::claim::Claimed;
-use crate::layers::claim::keep::{End, Heard, OUTCOME_UNKNOWN};
+use crate::layers::claim::keep::{End, Heard};
+use crate::layers::claim::storing::{self, Stored};
 use crate::layers::forward::Forwarded;
-use crate::store::{Seen, StoreError, Swap};
+use crate::spool::{Known, Settlement};
+use crate::store::Seen;
 use crate::wire::envelope::Marks;
-
-/// How far one try at storing came.
-enum Stored {
-    /// It is committed: the row as it now stands.
-    Done(Box<Seen>),
-    /// The claim had moved on; only the attempt's own row is committed.
-    TooLate,
-    /// Another row stands there.
-    Moved(Option<Box<Claim>>),
-}
 
 impl<S> Exchange<S>
 where
@@ -35,6 +30,24 @@ where
     S::Future: Send,
 {
     pub(super) async fn settle(&mut self, held: &Held, end: End, terms: &Terms, twin: Option<String>) {
+        let known = Known::Claimed(Box::new(held.claim.clone()));
+        self.settle_known(held.attempt.clone(), known, end, terms, twin).await;
+    }
+
+    /// As [`Self::settle`], for a claim that was not confirmed. How it stands is asked when the store answers.
+    pub(super) async fn settle_unsure(&mut self, unsure: Unsure, end: End, terms: &Terms) {
+        let (attempt, known) = unsure.into_known();
+        self.settle_known(attempt, known, end, terms, None).await;
+    }
+
+    async fn settle_known(
+        &mut self,
+        attempt: Attempt,
+        known: Known,
+        end: End,
+        terms: &Terms,
+        twin: Option<String>,
+    ) {
         self.head.asked.mark_audited();
         let event = AuditEvent {
             reason: twin.as_ref().map(|_| "possible_duplicate".to_owned()).or_else(|| end.reason.clone()),
@@ -43,66 +56,48 @@ where
             upstream_status: end.status,
             ..self.event(None)
         };
+        let settlement = Settlement {
+            id: self.id.clone(),
+            attempt,
+            known,
+            came: end.came.clone(),
+            terms: *terms,
+            event,
+            unsent: matches!(&end.heard, Heard::NotRun(Refusal::StoreUnavailable)),
+        };
         let marks = Marks { possible_duplicate: twin, ..Marks::default() };
-        let mut row = Some(Box::new(held.claim.clone()));
+        let (store, journal) = (&self.clerk.store, &self.clerk.journal);
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.store(row.as_deref(), held, &end, terms, &event).await {
+            let fault = match storing::store(&**store, journal.meter(), &settlement).await {
                 Ok(Stored::Done(seen)) => {
                     self.pen.as_ref().inspect(|pen| pen.tell(&seen));
-                    return self.tell_end(&end, Some(&seen), held, marks, terms);
+                    return self.tell_end(&end, Some(&seen), &settlement, marks);
                 }
-                Ok(Stored::TooLate) => return self.tell_late(&end, held, marks),
-                Ok(Stored::Moved(other)) => row = other,
-                Err(fault) => {
-                    error!(error = %Chain(&fault), "A settlement waits for the store.");
-                    self.tell_end(&end, None, held, marks.clone(), terms);
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
+                Ok(Stored::TooLate) => return self.tell_late(&end, &settlement, marks),
+                Err(fault) => fault,
+            };
+            error!(error = %Chain(&fault), "A settlement waits for the store.");
+            // Kept first: a process that dies once the caller has its answer must not have forgotten it.
+            let kept = journal.keep(&settlement).await;
+            self.tell_end(&end, None, &settlement, marks.clone());
+            if kept {
+                return;
             }
-        }
-    }
-
-    /// One try.
-    async fn store(
-        &self,
-        row: Option<&Claim>,
-        held: &Held,
-        end: &End,
-        terms: &Terms,
-        event: &AuditEvent,
-    ) -> Result<Stored, StoreError> {
-        match ledger::settle(row, held, &end.came, terms) {
-            Settling::Write { expect, draft } => {
-                // A claim that is put back to unknown may have run, whatever its attempt's own end says.
-                let mut event = event.clone();
-                if draft.status == Status::Unknown {
-                    event.executed = Executed::Maybe;
-                    event.reason = Some(OUTCOME_UNKNOWN.to_owned());
-                }
-                Ok(match self.swap(expect, &draft, Some(event)).await? {
-                    Swap::Applied { now } => {
-                        Stored::Done(Box::new(Seen { row: Some(draft.at(now, expect)), now }))
-                    }
-                    Swap::Mismatch { row, .. } => Stored::Moved(row),
-                })
-            }
-            Settling::TooLate => {
-                warn!("The claim had moved on when its attempt ended; that is only written down.");
-                // An attempt that was never sent has no answer that could be late.
-                let unsent = matches!(&end.heard, Heard::NotRun(Refusal::StoreUnavailable));
-                let reason = if unsent { event.reason.clone() } else { Some("late_answer".to_owned()) };
-                self.clerk.append(AuditEvent { reason, ..event.clone() }).await?;
-                Ok(Stored::TooLate)
+            let standing = store.standing();
+            if standing.is_away() {
+                standing.there().await;
+            } else {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
 
     /// Tells the caller how the attempt ended. Without a stored row its answer is not recorded.
-    fn tell_end(&mut self, end: &End, seen: Option<&Seen>, held: &Held, marks: Marks, terms: &Terms) {
+    fn tell_end(&self, end: &End, seen: Option<&Seen>, settlement: &Settlement, marks: Marks) {
         let row = seen.and_then(|seen| seen.row.as_ref());
-        let unknown = *ledger::proven(&held.attempt.kind, &end.came) == Came::Unknown;
+        let unknown = *ledger::proven(&settlement.attempt.kind, &settlement.came) == Came::Unknown;
         let verdict = match &end.heard {
             Heard::Answer(kept) if !unknown => {
                 let marks = Marks { not_recorded: row.is_none(), ..marks };
@@ -110,11 +105,11 @@ where
             }
             Heard::NotRun(refusal) if !unknown => Err(refusal.clone()),
             Heard::Answer(_) | Heard::NotRun(_) | Heard::Unknown => {
-                let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, terms));
+                let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, &settlement.terms));
                 let take_over_in =
                     if let Some(Admission::Unknown { take_over_in }) = met { take_over_in } else { None };
                 let retry_after = take_over_in.or_else(|| self.hears_more_in(seen?));
-                Err(Refusal::OutcomeUnknown { first_seen: Some(held.claim.created_at), retry_after })
+                Err(Refusal::OutcomeUnknown { first_seen: made_at(settlement), retry_after })
             }
         };
         self.tell(verdict);
@@ -122,15 +117,22 @@ where
 
     /// Tells the caller of an attempt whose claim is not its own any more. That this attempt did not run says nothing
     /// of whoever has the claim now: the same call again meets what came of it.
-    fn tell_late(&mut self, end: &End, held: &Held, marks: Marks) {
+    fn tell_late(&self, end: &End, settlement: &Settlement, marks: Marks) {
         self.tell(match &end.heard {
             Heard::Answer(kept) => {
                 Ok(Answer::Claimed { kept: kept.clone(), marks: Marks { not_recorded: true, ..marks } })
             }
-            Heard::NotRun(_) | Heard::Unknown => Err(Refusal::OutcomeUnknown {
-                first_seen: Some(held.claim.created_at),
-                retry_after: Some(COME_BACK),
-            }),
+            Heard::NotRun(_) | Heard::Unknown => {
+                Err(Refusal::OutcomeUnknown { first_seen: made_at(settlement), retry_after: Some(COME_BACK) })
+            }
         });
+    }
+}
+
+/// When its claim was made, where that is known.
+fn made_at(settlement: &Settlement) -> Option<Timestamp> {
+    match &settlement.known {
+        Known::Claimed(claim) => Some(claim.created_at),
+        Known::Unsure { draft, .. } => draft.created_at,
     }
 }

@@ -87,8 +87,7 @@ where
             Ok(Met::Owner(owned)) => self.record(*owned, came, &terms).await,
             Ok(Met::Unsure(unsure)) => {
                 let end = self.end(came.await);
-                let held = self.confirmed(*unsure).await;
-                self.settle(&held, end, &terms, None).await;
+                self.settle_unsure(*unsure, end, &terms).await;
             }
             Ok(Met::Answered(seen)) => self.note(self.replayed(&seen), came.await).await,
             Err(refusal) => self.note(Unclaimed::refused(&refusal), came.await).await,
@@ -129,8 +128,7 @@ where
                 if let Some(unclaimed) = unclaimed {
                     disclaim(unclaimed);
                 }
-                let held = self.confirmed(*unsure).await;
-                self.settle(&held, End::unknown(None), &terms, None).await;
+                self.settle_unsure(*unsure, End::unknown(None), &terms).await;
             }
             (Ok(Met::Answered(seen)), unclaimed) => self.say(self.replayed(&seen), unclaimed).await,
             (Err(refusal), unclaimed) => self.say(Unclaimed::refused(&refusal), unclaimed).await,
@@ -190,7 +188,7 @@ where
             upstream_status: end.status,
             ..self.event(Some(reason))
         };
-        self.clerk.journal.entry_now(event).write(&*self.clerk.store).await;
+        self.clerk.journal.entry_now(event).write().await;
     }
 }
 
