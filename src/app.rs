@@ -6,6 +6,8 @@
 //!
 //! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
 
+mod listeners;
+mod signals;
 mod spool;
 mod tokens;
 
@@ -18,15 +20,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::uri::{InvalidUri, InvalidUriParts};
 use http::{HeaderValue, Uri};
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::admin::drain::Drain;
-use crate::admin::{Operators, Readiness, health, operators};
+use crate::admin::{Readiness, health};
 use crate::auth::{AuthSetupFault, NotAResource, Resource, Verifier};
 use crate::config::{ServeConfig, load_policy};
 use crate::domain::chain::Chain;
@@ -62,13 +61,12 @@ use crate::tls::TlsFault;
 use crate::upstream::headers::Front;
 use crate::upstream::{Reach, Upstream};
 
-pub use tokens::token_settings;
+use self::listeners::{beside, listen};
+use self::signals::Signals;
+pub use self::tokens::token_settings;
 
 /// How long is waited between looks at a store that is not fit yet.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Connections at one time to each of the listeners that take no calls.
-const HOUSE_CONNECTIONS: usize = 256;
 
 /// How long after the upstream's timeout running calls may take to settle while the gate stops.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
@@ -160,17 +158,8 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let drain = Drain::new(readiness.clone(), parts.room.clone());
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
-    let (health_listener, listener) =
-        (listen("health_listen", health_address).await?, listen("listen", address).await?);
-    let mut beside = JoinSet::new();
-    // Asked until the very end: an orchestrator must be able to see that the gate lives while it drains.
-    let house = Doors::of_the_house(HOUSE_CONNECTIONS);
-    beside.spawn(server::serve(health_listener, health(readiness.clone(), meter), house.clone()));
-    if let Some(admin) = admin {
-        let listener = listen("admin_listen", admin.listen).await?;
-        let operators = operators(Operators { token: admin.token, drain: drain.clone() });
-        beside.spawn(server::serve(listener, operators, house));
-    }
+    let beside = beside(health_address, health(readiness.clone(), meter), admin, &drain).await?;
+    let listener = listen("listen", address).await?;
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
         become_ready(fitting, ready, address).await;
@@ -308,10 +297,6 @@ fn janitor(clerk: &Clerk, meter: &Arc<Meter>) -> Janitor {
     }
 }
 
-async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {
-    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { setting, address, source })
-}
-
 /// The road to the upstream.
 fn road(config: &ServeConfig, editor: Editor) -> Result<Road, AppFault> {
     let reach =
@@ -363,27 +348,5 @@ async fn become_ready(store: Arc<dyn Store>, readiness: Readiness, address: Sock
             said = Some(sentence);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// The signals that stop a process.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, AppFault> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(AppFault::Signal)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(AppFault::Signal)?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

@@ -115,10 +115,7 @@ async fn ask(admin: &AdminConfig, method: Method, path: &str) -> Result<Standing
 
 /// Where to dial what listens there: every address is this machine's, too.
 fn dialled(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
+    let here = if listen.is_ipv4() { IpAddr::from(Ipv4Addr::LOCALHOST) } else { Ipv6Addr::LOCALHOST.into() };
+    let ip = if listen.ip().is_unspecified() { here } else { listen.ip() };
     SocketAddr::new(ip, listen.port())
 }

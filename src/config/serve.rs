@@ -58,7 +58,7 @@ impl Layers {
             if let (Some(value), true) = (&raw.health_listen, listen.is_some() && listen == health_listen) {
                 checks.at(value, "health_listen is the address of listen");
             }
-            let admin = checks.admin(raw);
+            let admin = raw.admin_token_file.as_ref().map(|file| checks.admin(raw, file));
             if let (Some(value), Some(Some(admin))) = (&raw.admin_listen, &admin)
                 && [listen, health_listen].contains(&Some(admin.listen))
             {
@@ -91,7 +91,10 @@ impl Layers {
                 secrets: secrets?,
                 listen: listen?,
                 health_listen: health_listen?,
-                admin: admin?,
+                admin: match admin {
+                    None => None,
+                    Some(admin) => Some(admin?),
+                },
                 public_url: public_url?,
                 allowed_hosts: hosts?,
                 allowed_origins: origins?,
@@ -114,11 +117,11 @@ impl Layers {
     /// What a command needs that talks to the running gate.
     pub fn admin(&self) -> Result<AdminConfig, Mistakes> {
         self.checked(|checks, raw| {
-            let admin = checks.admin(raw);
-            if matches!(admin, Some(None)) {
+            let Some(file) = &raw.admin_token_file else {
                 checks.missing(&["admin_token_file"]);
-            }
-            admin.flatten()
+                return None;
+            };
+            checks.admin(raw, file)
         })
     }
 
@@ -154,13 +157,12 @@ impl Layers {
 }
 
 impl Checks<'_> {
-    /// The listener for operators; none inside where no token is named.
-    fn admin(&mut self, raw: &RawConfig) -> Option<Option<AdminConfig>> {
+    /// The listener for operators, whose token is in this file.
+    fn admin(&mut self, raw: &RawConfig, file: &Spanned<String>) -> Option<AdminConfig> {
         let listen = self.address("admin_listen", raw.admin_listen.as_ref(), "127.0.0.1:9090");
-        let Some(file) = &raw.admin_token_file else { return Some(None) };
         let token = files::read_admin_token(file.get_ref().as_ref());
         let token = token.map_err(|message| self.at(file, message)).ok();
-        Some(Some(AdminConfig { listen: listen?, token: token? }))
+        Some(AdminConfig { listen: listen?, token: token? })
     }
 
     fn service(&mut self, set: Option<&Spanned<String>>) -> Option<String> {

@@ -123,7 +123,7 @@ proptest! {
                 Step::ComeBack(who) => match turns.come_back(TENANTS[who]) {
                     Entry::Runs => seen.running.push(TENANTS[who]),
                     Entry::Waits { ticket, instead_of: None } => seen.wait(ticket, TENANTS[who], false),
-                    other => panic!("whoever is inside always finds a place in the queue: {other:?}"),
+                    other @ (Entry::Waits { .. } | Entry::Full) => panic!("whoever is inside always finds a place in the queue: {other:?}"),
                 },
                 Step::Withdraw(at) if !seen.waiting.is_empty() => {
                     let (ticket, tenant, _) = seen.waiting[at % seen.waiting.len()];

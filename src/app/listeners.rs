@@ -1,0 +1,54 @@
+//! The gate's listeners.
+//!
+//! Promises: an address that cannot be had is told with the setting that says it.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tower::Service;
+
+use super::AppFault;
+use crate::admin::drain::Drain;
+use crate::admin::{Operators, operators};
+use crate::config::AdminConfig;
+use crate::server::{self, Doors};
+
+/// Connections at one time to each of the listeners that take no calls.
+const HOUSE_CONNECTIONS: usize = 256;
+
+/// A listener at the address that a setting says.
+pub(super) async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {
+    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { setting, address, source })
+}
+
+/// The listeners that take no calls. They are asked until the very end: an orchestrator must be able to see that the gate
+/// lives while it drains.
+pub(super) async fn beside<H>(
+    health_address: SocketAddr,
+    health: H,
+    admin: Option<AdminConfig>,
+    drain: &Drain,
+) -> Result<JoinSet<()>, AppFault>
+where
+    H: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    H::Future: Send,
+{
+    let (doors, mut beside) = (Doors::of_the_house(HOUSE_CONNECTIONS), JoinSet::new());
+    let listener = listen("health_listen", health_address).await?;
+    beside.spawn(server::serve(listener, health, doors.clone()));
+    if let Some(admin) = admin {
+        let listener = listen("admin_listen", admin.listen).await?;
+        let operators = operators(Operators { token: admin.token, drain: drain.clone() });
+        beside.spawn(server::serve(listener, operators, doors));
+    }
+    Ok(beside)
+}
