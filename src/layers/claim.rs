@@ -320,9 +320,7 @@ impl Clerk {
         match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
                 answered(event, note);
-                if entry.is_for_spool() {
-                    entry.write().await;
-                }
+                entry.write_if_spooled().await;
                 Ok(Answer::Passed(response))
             }
             Ok(Forwarded::Spoken { spoken, note, row: None }) => {

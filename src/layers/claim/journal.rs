@@ -190,9 +190,11 @@ impl Entry {
         }
     }
 
-    /// Whether it is to be written before its call is answered: it has a place in the spool, and that is one on a disk.
-    pub fn is_for_spool(&self) -> bool {
-        self.room.is_some()
+    /// Writes it before its call is answered, if it has a place in the spool: that is one on a disk.
+    pub async fn write_if_spooled(self) {
+        if self.room.is_some() {
+            self.write().await;
+        }
     }
 }
 

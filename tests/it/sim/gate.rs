@@ -12,6 +12,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use oncegate::auth::{ClaimNames, KeySource, Resource, Settings, Verifier};
 use oncegate::domain::fingerprint::{Fingerprinter, Secrets};
+use oncegate::domain::mode::WhenStoreDown;
 use oncegate::domain::policy::Policy;
 use oncegate::domain::seal::Seal;
 use oncegate::domain::site::Sites;
@@ -159,10 +160,10 @@ fn court(policy: &str) -> Arc<Court> {
 fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let store = Arc::new(ModelStore { world: world.clone(), gate });
     let meter = Arc::new(Meter::new(&court.policy.load()));
-    let (journal, writing) = Journal::open(store.clone(), meter);
+    let (journal, writing) = Journal::open(store.clone(), None, WhenStoreDown::Refuse, meter);
     tokio::spawn(writing);
     let clerk = Arc::new(Clerk {
-        store: store.clone(),
+        store,
         court: Arc::clone(court),
         service: "billing".to_owned(),
         tasks: TaskTracker::new(),
@@ -177,7 +178,6 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
         forwards_token: false,
     });
     let desk = Arc::new(Desk {
-        store,
         service: "billing".to_owned(),
         resource: Resource::new(AUDIENCE).expect("a URL"),
         authorization_servers: vec![ISSUER.to_owned()],
