@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
+use tracing::info;
 use uuid::Uuid;
 
 pub use self::pace::Pace;
@@ -184,7 +184,7 @@ impl Reconciler {
         claim: &Claim,
     ) -> Option<Found> {
         let says = |reason: &str| {
-            warn!(
+            info!(
                 tenant = id.tenant,
                 tool = id.tool,
                 key = id.key,
