@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! Without the claim it is refused, and so it is without the policy:
+//! Without the claim it is refused, and so it is without the policy, or without a place among the concurrent calls:
 //!
 //! ```compile_fail,E0277
 //! # use std::sync::Arc;
@@ -42,6 +42,20 @@
 //! fn guarded(_: impl Service<Parsed, Response = Answer, Error = Refusal>) {}
 //! # fn build(court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
 //! guarded(Claim::new(Forward::new(road), clerk));
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use std::sync::Arc;
+//! # use oncegate::layers::{authenticate::Authenticated, authorize::{Authorize, Court}, claim::{Claim, Clerk}};
+//! # use oncegate::layers::{forward::{Forward, Road}, parse::{Bounds, Parse}};
+//! # use oncegate::layers::Answer;
+//! # use oncegate::domain::refusal::Refusal;
+//! # use hyper::body::Incoming;
+//! # use tower::Service;
+//! fn known(_: impl Service<Authenticated<Incoming>, Response = Answer, Error = Refusal>) {}
+//! # fn build(bounds: Arc<Bounds>, court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
+//! known(Parse::new(Authorize::new(Claim::new(Forward::new(road), clerk), court), bounds));
 //! # }
 //! ```
 //!

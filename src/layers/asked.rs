@@ -184,13 +184,13 @@ impl Asked {
         drop(place);
     }
 
-    /// Takes a place again, in its tenant's turn: refused where that takes longer than a call may wait. At once where it
-    /// has one.
+    /// Takes the place again that it left, in its tenant's turn: refused where that takes longer than a call may wait.
+    /// Whoever left none goes on as it is.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the queue, without a place.
     pub async fn find_room(&self) -> Result<(), Refusal> {
-        if self.held().place.is_some() {
+        if self.held().aside.is_none() {
             return Ok(());
         }
         let place = self.0.seat.room.find_place_again(self.tenant()).await?;

@@ -1,7 +1,8 @@
 //! A look at the body of a request that is refused before it is parsed: its id, and what it wanted.
 //!
 //! Promises: whatever goes wrong, the request is answered, then without them. However many are refused at once, no more
-//! than [`BUDGET`] bytes of them are in memory (or one body, where that may be larger); the others wait unread.
+//! than [`BUDGET`] bytes of them are in memory (or one body, where that may be larger); the others wait unread. Strangers
+//! have the same, and wait no longer than their time.
 
 use std::error::Error;
 use std::time::Duration;
@@ -24,6 +25,10 @@ const STRANGER_TIME: Duration = Duration::from_secs(2);
 
 /// How many bytes are read at once of calls that find no place.
 pub const BUDGET: u64 = 8 << 20;
+
+/// The strangers that are read at once: as many bytes. They have a budget of their own, and so keep no known actor
+/// waiting. A process is one gate, so it has one.
+static STRANGERS: Semaphore = Semaphore::const_new(128);
 
 /// What the smallest of them counts for: its headers are in memory, too.
 const LEAST: u64 = 4 * 1024;
@@ -66,10 +71,14 @@ pub(super) async fn at_stranger<B>(asked: &Asked, body: B)
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
 {
-    let reading = read_body(body, STRANGER_BYTES);
-    if let Ok(Ok::<_, BodyFault>(bytes)) = tokio::time::timeout(STRANGER_TIME, reading).await {
-        learn(asked, &bytes);
-    }
+    let reading = async {
+        // The semaphore is never closed.
+        let _share = STRANGERS.acquire().await.ok();
+        if let Ok::<_, BodyFault>(bytes) = read_body(body, STRANGER_BYTES).await {
+            learn(asked, &bytes);
+        }
+    };
+    let _in_time = tokio::time::timeout(STRANGER_TIME, reading).await.is_ok();
 }
 
 fn learn(asked: &Asked, bytes: &Bytes) {
