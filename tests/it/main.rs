@@ -13,6 +13,7 @@ mod counts;
 mod doubtful;
 mod drain;
 mod explored;
+mod failover;
 mod fingerprint;
 mod gate;
 mod harness;
