@@ -13,7 +13,6 @@ mod counts;
 mod doubtful;
 mod drain;
 mod explored;
-mod failover;
 mod fingerprint;
 mod gate;
 mod harness;

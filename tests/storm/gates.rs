@@ -107,9 +107,13 @@ max_session_age = "24h"
 [store]
 url = "{store}"
 connections = 3
+[audit]
+spool_file = "{spool}"
+when_store_down = "spool"
 [policy]
 dir = "{policies}"
 "#,
+            spool = ground.path(&format!("spool-{number}")).display(),
             upstream = back.address(),
         );
         fs::write(ground.path(&format!("gate-{number}.toml")), text)?;

@@ -50,13 +50,6 @@ impl Ground {
         self.folder.join(name)
     }
 
-    /// Makes `disk/` a disk of this size; says whether this machine lets us.
-    pub(crate) fn mount(&self, size: &str) -> bool {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "oncegate-storm"]).arg(self.path("disk"));
-        mount.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|ended| ended.success())
-    }
-
     /// Writes down who must not outlive us.
     pub(crate) fn started(&self, name: &str, pid: u32) -> Fallible<()> {
         Ok(fs::write(self.folder.join("pids").join(name), pid.to_string())?)

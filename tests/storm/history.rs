@@ -117,8 +117,6 @@ pub(crate) struct Fault {
     pub(crate) kind: &'static str,
     /// Only to this gate, or to everything.
     pub(crate) gate: Option<usize>,
-    /// Whether it keeps gates from their store.
-    pub(crate) of_store: bool,
     pub(crate) from: Time,
     pub(crate) to: Time,
 }

@@ -17,6 +17,7 @@ mod checker;
 mod clients;
 #[path = "../it/harness/cluster.rs"]
 mod cluster;
+mod disk;
 mod gates;
 mod ground;
 mod history;

@@ -5,7 +5,6 @@
 
 mod weather;
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
 use crate::Fallible;
+use crate::disk::Disk;
 use crate::gates::Gate;
 use crate::ground::{Ground, family};
 use crate::history::{Fault, History, How};
@@ -29,8 +29,8 @@ pub(crate) struct Nemesis {
     pub(crate) gates: Arc<Vec<Gate>>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) postgres: Option<Arc<Postgres>>,
-    /// Whether `disk/` is a disk that may be filled.
-    pub(crate) disk: bool,
+    /// The disk that the store is on, where it may be filled.
+    pub(crate) disk: Option<Disk>,
     pub(crate) busy: Busy,
 }
 
@@ -98,7 +98,7 @@ impl Nemesis {
     fn draw(&self, rng: &mut Rng) -> Deed {
         let possible = |deed: Deed| match deed {
             Deed::CrashPostgres | Deed::FreezePostgres => self.postgres.is_some(),
-            Deed::FillDisk => self.disk,
+            Deed::FillDisk => self.disk.is_some(),
             Deed::KillGate
             | Deed::FreezeGate
             | Deed::StopGate
@@ -134,25 +134,25 @@ impl Nemesis {
             Deed::FillDisk => self.fill_disk(&mut rng).await?,
         };
         if done {
-            let (kind, of_store, of_gate) = match deed {
-                Deed::KillGate => ("gate killed", false, true),
-                Deed::FreezeGate => ("gate frozen", false, true),
-                Deed::StopGate => ("gate stopped", false, true),
-                Deed::DrainGate => ("gate drained", false, true),
-                Deed::CrashUpstream => ("upstream crashed", false, false),
-                Deed::CrashPostgres => ("Postgres crashed", true, false),
-                Deed::FreezePostgres => ("Postgres frozen", true, false),
-                Deed::FillDisk => ("disk full", true, false),
+            let (kind, of_gate) = match deed {
+                Deed::KillGate => ("gate killed", true),
+                Deed::FreezeGate => ("gate frozen", true),
+                Deed::StopGate => ("gate stopped", true),
+                Deed::DrainGate => ("gate drained", true),
+                Deed::CrashUpstream => ("upstream crashed", false),
+                Deed::CrashPostgres => ("Postgres crashed", false),
+                Deed::FreezePostgres => ("Postgres frozen", false),
+                Deed::FillDisk => ("disk full", false),
                 Deed::Weather => return Ok(()),
             };
-            self.note(kind, of_gate.then_some(gate.number), of_store, from);
+            self.note(kind, of_gate.then_some(gate.number), from);
         }
         Ok(())
     }
 
-    fn note(&self, kind: &'static str, gate: Option<usize>, of_store: bool, from: Duration) {
+    fn note(&self, kind: &'static str, gate: Option<usize>, from: Duration) {
         let to = self.history.now();
-        self.history.open().faults.push(Fault { kind, gate, of_store, from, to });
+        self.history.open().faults.push(Fault { kind, gate, from, to });
     }
 
     async fn kill(&self, gate: &Gate, rng: &mut Rng) -> Fallible<bool> {
@@ -211,17 +211,12 @@ impl Nemesis {
         Ok(true)
     }
 
-    /// Takes every byte of the disk that the SQLite file is on.
+    /// Leaves no room on the disk that the SQLite file is on.
     async fn fill_disk(&self, rng: &mut Rng) -> Fallible<bool> {
-        let Ok(_busy) = self.busy.store.try_lock() else { return Ok(false) };
-        let filler = self.ground.path("disk/filler");
-        for size in [1 << 20, 1 << 12, 1] {
-            let more = vec![0_u8; size];
-            let mut file = fs::File::options().create(true).append(true).open(&filler)?;
-            while std::io::Write::write_all(&mut file, &more).is_ok() {}
-        }
+        let (Some(disk), Ok(_busy)) = (&self.disk, self.busy.store.try_lock()) else { return Ok(false) };
+        disk.fill()?;
         sleep(Duration::from_millis(rng.u64(200..2500))).await;
-        fs::remove_file(&filler)?;
+        disk.widen()?;
         Ok(true)
     }
 

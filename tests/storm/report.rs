@@ -62,7 +62,7 @@ fn table(events: &Events, verdict: &Verdict) {
     line("claims seen in between", events.samples.len());
     line("unknown at the end", events.claims.iter().filter(|row| row.status == "unknown").count());
     line("audit rows", events.audit.len());
-    line("audit rows lost with a gate", verdict.rows_lost);
+    line("rows of reads lost", verdict.rows_lost);
     let nothing = events.calls.iter().filter_map(|call| match &call.came {
         Came::Nothing(why) => Some((*why).to_owned()),
         Came::Answer { .. } | Came::Refusal { .. } | Came::Garbled(_) => None,

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::Fallible;
 use crate::checker::{self, Verdict};
 use crate::clients::Crowd;
+use crate::disk::Disk;
 use crate::gates::{Gate, JWT_SECRET, Site};
 use crate::ground::Ground;
 use crate::history::{Events, History, Name, Row, Sample};
@@ -52,8 +53,11 @@ async fn whole(plan: &Plan) -> Fallible<(Events, Verdict)> {
         Store::Postgres => Some(Arc::new(Postgres::start().await?)),
         Store::Sqlite => None,
     };
-    let disk = plan.store == Store::Sqlite && ground.mount("96m");
-    if plan.store == Store::Sqlite && !disk {
+    let disk = match plan.store {
+        Store::Postgres => None,
+        Store::Sqlite => Disk::mount(&ground.path("disk")),
+    };
+    if plan.store == Store::Sqlite && disk.is_none() {
         println!("SKIPPED: the full disk. This machine lets nobody mount a tmpfs; run the storm as root.");
     }
     fs::write(ground.path("secret"), "0123456789abcdef0123456789abcdef")?;

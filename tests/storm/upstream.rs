@@ -151,10 +151,10 @@ impl App {
         if whim.says == Says::Hang {
             std::future::pending::<()>().await;
         }
-        match found {
-            Some(found) => answer::found(&asked, found.as_deref(), whim.says),
-            None => answer::bytes(&asked, &run, whim.says),
+        if asked.tool == QUESTION {
+            return answer::found(&asked, found.as_deref(), whim.says);
         }
+        answer::bytes(&asked, &run, whim.says)
     }
 
     fn draw(&self, asked: &Asked) -> Whim {
@@ -200,10 +200,9 @@ impl App {
 }
 
 impl App {
-    /// What became of the call that is asked about; none where nothing is asked.
-    fn find(&self, asked: &Asked) -> Option<Option<String>> {
-        let about = (asked.tenant.clone(), asked.key.clone());
-        (asked.tool == QUESTION).then(|| self.shipped().get(&about).cloned())
+    /// What the call that is asked about ran as, if it did.
+    fn find(&self, asked: &Asked) -> Option<String> {
+        self.shipped().get(&(asked.tenant.clone(), asked.key.clone())).cloned()
     }
 
     fn shipped(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {

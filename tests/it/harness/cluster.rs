@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 /// A running cluster.
 pub(crate) struct Cluster {
-    pub(super) folder: TempDir,
-    pub(super) port: u16,
+    folder: TempDir,
+    port: u16,
     /// Waits for our end of its pipe to close, then stops the cluster.
-    pub(super) watch: Option<Child>,
+    watch: Option<Child>,
 }
 
 /// A server's certificate, and the authority it is from, in PEM.
@@ -78,11 +78,11 @@ impl Cluster {
         );
     }
 
-    pub(super) fn log(&self) -> PathBuf {
+    fn log(&self) -> PathBuf {
         self.folder.path().join("data/server.log")
     }
 
-    pub(super) fn control(&self, command: &[&str]) -> bool {
+    fn control(&self, command: &[&str]) -> bool {
         let mut control = as_postgres("pg_ctl");
         control.arg("-D").arg(self.folder.path().join("data")).arg("-l").arg(self.log());
         control.arg("-o").arg(format!("-p {}", self.port)).args(command);
@@ -102,7 +102,7 @@ impl Drop for Cluster {
     }
 }
 
-pub(super) fn watch(folder: &Path, data: &Path) -> Child {
+fn watch(folder: &Path, data: &Path) -> Child {
     let stop = r#"cat >/dev/null; "$1" -D "$2" -m immediate -s stop 2>/dev/null; rm -rf "$3""#;
     let mut watch = if is_root() {
         let mut command = Command::new("runuser");
@@ -115,7 +115,7 @@ pub(super) fn watch(folder: &Path, data: &Path) -> Child {
     watch.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a shell")
 }
 
-pub(super) fn free_port() -> u16 {
+fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("a bound socket has an address").port()
 }
@@ -126,7 +126,7 @@ fn is_root() -> bool {
     id.stdout.starts_with(b"0")
 }
 
-pub(super) fn as_postgres(name: &str) -> Command {
+fn as_postgres(name: &str) -> Command {
     let mut command = if is_root() {
         let mut command = Command::new("runuser");
         command.args(["-u", "postgres", "--"]).arg(binary(name));
@@ -138,14 +138,14 @@ pub(super) fn as_postgres(name: &str) -> Command {
     command
 }
 
-pub(super) fn give(path: &Path) {
+fn give(path: &Path) {
     if is_root() {
         run(Command::new("chown").arg("-R").arg("postgres").arg(path));
         run(Command::new("chmod").arg("-R").arg("go=").arg(path));
     }
 }
 
-pub(super) fn run(command: &mut Command) {
+fn run(command: &mut Command) {
     let ended = command.output().expect("it runs");
     assert!(ended.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ended.stderr));
 }

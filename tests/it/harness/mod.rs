@@ -15,7 +15,6 @@ pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod setup;
-pub(crate) mod standby;
 pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod upstream;

@@ -1,18 +1,15 @@
 //! The audit table.
 //!
-//! Promises: whatever was answered has its row, found by the call's trace; whatever was done has an attempt's row. Two
-//! kinds of rows may be lost: a read's that was still queued when its gate was killed, and one that the store was not
-//! there to take.
+//! Promises: whatever was answered has its row, found by the call's trace, at the latest when the storm is over: what the
+//! store could not take waits in a file. Whatever was done has an attempt's row. Only a read's row that was still queued may
+//! be lost, with the process that held it.
 
 use std::collections::HashMap;
 
 use super::Verdict;
 use super::effects::name_of;
-use crate::history::{Call, Came, Events, How, Time, Told};
+use crate::history::{Call, Came, Death, Events, How, Told};
 use crate::intents::READ;
-
-/// How long after a fault of the store its traces may last: statements that time out, pauses between tries.
-const AFTERMATH: Time = Time::from_secs(12);
 
 pub(super) fn check(events: &Events, verdict: &mut Verdict) {
     let mut rows: HashMap<&str, Vec<&Told>> = HashMap::new();
@@ -74,15 +71,10 @@ fn one_of_each(call: &Call, rows: &[&Told], verdict: &mut Verdict) {
     }
 }
 
-/// Its gate was killed later, and until then the row may have been queued; or the store was away for longer than there is
-/// room for such rows.
+/// It was a read while the store was there, whose row was queued when its gate was killed.
 fn may_be_lost(events: &Events, call: &Call) -> bool {
-    let killed = events.deaths.iter().any(|death| {
+    let killed = |death: &Death| {
         death.gate == call.gate && death.at >= call.sent && matches!(death.how, How::Killed | How::Itself)
-    });
-    let away = events.faults.iter().any(|fault| {
-        let here = fault.of_store && fault.gate.is_none_or(|gate| gate == call.gate);
-        here && fault.from <= call.heard && fault.to + AFTERMATH >= call.sent
-    });
-    away || (killed && call.tool == READ)
+    };
+    call.tool == READ && events.deaths.iter().any(killed)
 }

@@ -9,7 +9,7 @@ use super::Verdict;
 use super::answers::recorded;
 use super::effects::name_of;
 use crate::history::{Call, Came, Events, Name, Row, Sample, Time, samples_by_name};
-use crate::intents::{ASKED_ABOUT, is_idempotent, is_resolved};
+use crate::intents::{ASKED_ABOUT, is_idempotent, is_read, is_resolved};
 
 pub(super) fn check(events: &Events, verdict: &mut Verdict) {
     let heard = recorded(events);
@@ -75,10 +75,10 @@ fn ends_of<'a>(status: &'a str, writes: u64, tool: &str) -> BTreeSet<(&'a str, b
                     _ => &[],
                 };
                 let own = own.iter().map(move |status| (*status, other));
-                // A call whose own claim was found before it was sent goes on by taking it over.
-                let resumed = status == "unknown" && is_idempotent(tool);
-                let anew = resumed || status == "failed";
-                own.chain(anew.then_some(("in_flight", true))).chain(resumed.then_some(("in_flight", other)))
+                // By another attempt; or by the same, whose own claim was found before it was sent.
+                let anew = status == "failed" || (status == "unknown" && is_idempotent(tool));
+                let again = [("in_flight", true), ("in_flight", other)];
+                own.chain(again.into_iter().filter(move |_| anew))
             })
             .collect();
     }
@@ -122,6 +122,14 @@ fn ended(
                 Some(name),
                 "it is not, at the end",
             );
+        }
+    }
+    for call in events.calls.iter().filter(|call| !is_read(&call.tool) && !is_resolved(&call.tool)) {
+        let (Some(name), Came::Answer { run, .. }) = (call.name(), &call.came) else { continue };
+        let stored = rows.get(&name).and_then(|row| run_in(row.response.as_deref()?));
+        if stored != Some(run) {
+            let says = format!("{} heard {run}, and at the end there is {stored:?}", call.trace);
+            verdict.add("what was answered is stored in the end", Some(&name), says);
         }
     }
     for row in &events.claims {

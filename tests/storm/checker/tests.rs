@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check;
-use crate::history::{Call, Came, Deed, Events, Fault, How, Name, Row, Sample, Told};
+use crate::history::{Call, Came, Death, Deed, Events, How, Name, Row, Sample, Told};
 
 const ANSWER: &str = r#"{"content":[{"text":"run-1","type":"text"}],"isError":false}"#;
 
@@ -276,17 +276,36 @@ fn an_answer_without_its_row_is_found_before_the_end_too() {
 }
 
 #[test]
-fn a_refusal_without_its_row_is_found_unless_the_store_was_away() {
-    let refused = |events: &mut Events| {
+fn a_refusal_without_its_row_is_found() {
+    breaks("what was answered has its row", "pay", |events| {
         events.calls.push(call("pay", "t0", 20, refusal("request_in_flight", "maybe")));
-    };
-    breaks("what was answered has its row", "pay", refused);
-    let away = rules("pay", |events| {
-        refused(events);
-        let (from, to) = (at(0), at(60));
-        events.faults.push(Fault { kind: "Postgres crashed", gate: None, of_store: true, from, to });
     });
-    assert_eq!(away, Vec::<&str>::new());
+}
+
+#[test]
+fn only_a_read_may_lose_its_row_and_only_with_its_gate() {
+    let read = |events: &mut Events| events.calls.push(call("look", "t0", 20, answer(false)));
+    breaks("what was answered has its row", "pay", read);
+    let killed = rules("pay", |events| {
+        read(events);
+        events.deaths.push(Death { gate: 0, at: at(90), how: How::Killed });
+    });
+    assert_eq!(killed, Vec::<&str>::new());
+}
+
+#[test]
+fn an_answer_that_was_not_recorded_and_is_not_stored_later_is_found() {
+    let unrecorded = |events: &mut Events, status: &str| {
+        events.calls.truncate(1);
+        events.audit.truncate(1);
+        if let Came::Answer { recorded, .. } = &mut events.calls[0].came {
+            *recorded = false;
+        }
+        events.samples.truncate(1);
+        events.claims[0] = row("pay", status, 2, "a");
+    };
+    assert_eq!(rules("pay", |events| unrecorded(events, "completed")), Vec::<&str>::new());
+    breaks("what was answered is stored in the end", "pay", |events| unrecorded(events, "unknown"));
 }
 
 #[test]
@@ -310,13 +329,13 @@ fn a_row_under_another_tenant_is_found() {
 #[test]
 fn a_gate_that_calls_itself_drained_and_leaves_a_call_in_flight_is_found() {
     breaks("a drained gate leaves nothing in flight", "pay", |events| {
-        events.deaths.push(crate::history::Death { gate: 0, at: at(105), how: How::Drained });
+        events.deaths.push(Death { gate: 0, at: at(105), how: How::Drained });
     });
 }
 
 #[test]
 fn a_gate_that_ends_by_itself_is_found() {
     breaks("no gate ends by itself", "pay", |events| {
-        events.deaths.push(crate::history::Death { gate: 0, at: at(10), how: How::Itself });
+        events.deaths.push(Death { gate: 0, at: at(10), how: How::Itself });
     });
 }

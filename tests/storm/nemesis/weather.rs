@@ -14,10 +14,10 @@ use crate::proxy::Weather;
 
 impl Nemesis {
     pub(super) async fn weather(&self, gate: &Gate, rng: &mut Rng) -> Fallible<()> {
-        let (link, of_store) = match (rng.u32(..3), &gate.to_store) {
-            (0, Some(link)) => (link, true),
-            (0, None) | (1, _) => (&gate.back, false),
-            _ => (&gate.front, false),
+        let link = match (rng.u32(..3), &gate.to_store) {
+            (0, Some(link)) => link,
+            (0, None) | (1, _) => &gate.back,
+            _ => &gate.front,
         };
         let (weather, kind) = match rng.u32(..7) {
             0 => (Weather::Slow(Duration::from_millis(rng.u64(20..400))), "link slow"),
@@ -33,7 +33,7 @@ impl Nemesis {
         let lasts = if weather == Weather::Resetting { rng.u64(5..600) } else { rng.u64(300..3000) };
         sleep(Duration::from_millis(lasts)).await;
         link.set(Weather::Clear);
-        self.note(kind, Some(gate.number), of_store, from);
+        self.note(kind, Some(gate.number), from);
         Ok(())
     }
 }

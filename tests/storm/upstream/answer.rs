@@ -60,19 +60,14 @@ pub(super) fn greeting(request: &Message) -> Option<Bytes> {
 /// The answer to a question: the run, as the call's own result has it, or that there is none. In between stands whatever
 /// the whim does to an answer.
 pub(super) fn found(asked: &Asked, run: Option<&str>, says: Says) -> Option<Bytes> {
-    let result = match run {
-        Some(run) => {
-            let shipment = json!({ "content": [{ "type": "text", "text": run }], "isError": false });
-            let told = json!({ "shipment": shipment });
-            json!({ "content": [{ "type": "text", "text": told.to_string() }], "structuredContent": told })
-        }
-        None => {
-            let told = json!({ "code": "not_shipped" });
-            json!({
-                "content": [{ "type": "text", "text": told.to_string() }], "structuredContent": told, "isError": true
-            })
-        }
-    };
+    let found = run.is_some();
+    let told = run.map_or(
+        json!({ "code": "not_shipped" }),
+        |run| json!({ "shipment": { "content": [{ "type": "text", "text": run }], "isError": false } }),
+    );
+    let text = told.to_string();
+    let content = json!([{ "type": "text", "text": text }]);
+    let result = json!({ "content": content, "structuredContent": told, "isError": !found });
     match says {
         Says::Result | Says::ToolError | Says::Event => {
             Some(response(200, JSON, &rpc(asked, "result", &result)))
