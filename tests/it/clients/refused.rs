@@ -153,7 +153,9 @@ async fn what_is_away_or_busy(agent: &mut Agent, scene: &mut Scene) {
     agent.call("refused", &refund("late")).await.is_first();
 
     scene.to_store.cut().await;
-    refused(agent, "refused", &refund("unwritten"), "store_unavailable", "no").await;
+    agent.call("refused", &refund("unwritten")).await.is_refusal("store_unavailable", "no");
+    // A read leaves a row, too.
+    agent.call("refused", &call("get_invoice", &json!({}))).await.is_refusal("store_unavailable", "no");
     scene.to_store.mend().await;
     let written = eventually("the store to be back", async || {
         let told = agent.call("refused", &refund("unwritten")).await;
@@ -161,6 +163,7 @@ async fn what_is_away_or_busy(agent: &mut Agent, scene: &mut Scene) {
     })
     .await;
     written.is_first();
+    goes_on(agent, "refused").await;
 
     // What a client asks before it calls would find nobody either.
     if agent.kind.keeps_session {
