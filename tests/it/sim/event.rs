@@ -1,6 +1,5 @@
 //! What may happen next in a schedule, and by what a world is known that was seen before.
 
-use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use oncegate::domain::ledger::{Claim, Expect, Status};
@@ -89,11 +88,11 @@ impl Run {
                 ids.len() - 1
             })
         };
-        let mut text = String::new();
+        let mut said: Vec<String> = Vec::new();
         let secs = |at: i64| (at - state.now).div_euclid(2_000_000);
         if let Some(Claim { status, attempt_id, lease_until, attempt_until, .. }) = &state.row {
             let until = [lease_until, attempt_until].map(|at| at.map(|at| secs(at.as_micros()).max(-1)));
-            let _ = write!(text, "{status:?} {} {until:?};", nth(*attempt_id));
+            said.push(format!("{status:?} {} {until:?};", nth(*attempt_id)));
         }
         let stands = state.row.as_ref().map_or(0, |row| row.revision);
         for op in &state.ops {
@@ -106,25 +105,25 @@ impl Run {
                 What::Append(event) => format!("{:?} {:?}", event.decision, event.reason),
             };
             let done = op.done.as_ref().map(word);
-            let _ = write!(text, "{} {what} {done:?} {};", op.gate, op.is_awaited());
+            said.push(format!("{} {what} {done:?} {};", op.gate, op.is_awaited()));
         }
         for sent in &state.sent {
             let (left, waits) = (secs(sent.until).max(-1), sent.is_awaited());
-            let _ = write!(text, "{} {} {left} {waits};", nth(sent.attempt), sent.ran);
+            said.push(format!("{} {} {left} {waits};", nth(sent.attempt), sent.ran));
         }
         for (_, words) in &state.heard {
-            let _ = write!(text, "{words},");
+            said.push(format!("{words},"));
         }
         for event in &state.events {
-            let _ = write!(text, "{:?} {:?};", event.decision, event.reason);
+            said.push(format!("{:?} {:?};", event.decision, event.reason));
         }
         for caller in &self.callers {
             let (called, told) = (caller.called.is_some(), caller.told.is_some());
-            let _ = write!(text, "{called} {told} {} {};", caller.gone, self.is_alive(caller.gate));
+            said.push(format!("{called} {told} {} {};", caller.gone, self.is_alive(caller.gate)));
         }
-        let _ = write!(text, "{} {} {}", self.faults, self.waits, state.effects.len());
+        said.push(format!("{} {} {}", self.faults, self.waits, state.effects.len()));
         let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
+        said.hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -71,7 +71,7 @@ impl Store for ModelStore {
 
     async fn read(&self, _: &ClaimId) -> Result<Seen, StoreError> {
         match self.ask(What::Read).await? {
-            Heard::Read(seen) => Ok(seen),
+            Heard::Read(seen) => Ok(*seen),
             Heard::Swap(_) | Heard::Append => panic!("a question is answered as a question"),
         }
     }

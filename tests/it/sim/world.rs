@@ -37,7 +37,7 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) enum Heard {
     Swap(Swap),
-    Read(Seen),
+    Read(Box<Seen>),
     Append,
 }
 
@@ -126,7 +126,7 @@ impl State {
     pub(super) fn carry_out(&mut self, nth: usize) {
         let what = self.ops[nth].what.clone();
         let heard = match what {
-            What::Read => Heard::Read(Seen { row: self.row.clone(), now: self.now() }),
+            What::Read => Heard::Read(Box::new(Seen { row: self.row.clone(), now: self.now() })),
             What::Append(event) => {
                 self.events.push(*event);
                 Heard::Append
