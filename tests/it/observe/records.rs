@@ -237,6 +237,11 @@ async fn a_store_that_is_away_stops_nothing() {
     assert_eq!(refund(&gate, Era::Modern).key("k1").send().await.met(), "first");
     assert_eq!(refund(&gate, Era::Modern).send().await.met(), "first");
     assert_eq!(gate.client(Era::Modern).tool("get_invoice", &json!({})).send().await.met(), "first");
+    // A claim is waited for as long as the interruption may be a short one.
+    eventually("the gate to find the outage long", async || {
+        gate.logged().contains("The store failed.").then_some(())
+    })
+    .await;
     cable.mend().await;
     let rows = gate.audit(3).await;
     let mut found: Vec<_> = rows.iter().map(told).collect();
