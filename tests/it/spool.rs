@@ -30,12 +30,14 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-async fn open(path: &Path) -> Spool {
+/// The spool in this file.
+pub(crate) async fn open(path: &Path) -> Spool {
     // The file is handed over by a thread that may just be ending.
     Spool::open(path, LARGE, meter()).await.expect("a spool")
 }
 
-fn settlement(key: &str) -> Settlement {
+/// The end of a call that certainly did not run.
+pub(crate) fn settlement(key: &str) -> Settlement {
     let draft = draft(key);
     Settlement {
         id: id(key),

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use crate::harness::gate::Gate;
 use crate::harness::setup::{Home, Setup};
 use crate::harness::upstream::Upstream;
 use crate::harness::{eventually, in_time, on_every_store, postgres};
+use crate::store::samples::event;
 
 /// How much waits in the spool, as `/metrics` has it.
 const GAUGE: &str = "oncegate_audit_spooled";
@@ -237,6 +239,72 @@ async fn reads_are_served_where_that_is_wanted_and_their_rows_outlive_the_proces
         assert_eq!(scene.rows(2, "refund_order", "denied").await.len(), 2);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_was_answered_has_its_row_though_its_gate_died_with_many_in_hand() {
+    let mut scene = Scene::new(Home::Postgres, spooling).await;
+    scene.begin_and_be_noticed().await;
+    let answered = Arc::new(Mutex::new(Vec::new()));
+    let readers: Vec<_> = (0..20)
+        .map(|reader| {
+            let (client, answered) = (scene.gate.client(Era::Modern), Arc::clone(&answered));
+            tokio::spawn(async move {
+                for n in 0.. {
+                    let invoice = format!("r{reader}-{n}");
+                    let ask = client.tool("get_invoice", &json!({ "invoice": invoice }));
+                    // Without an answer the gate is gone.
+                    let Some(reply) = ask.try_send().await else { return };
+                    assert_eq!(reply.met(), "first");
+                    answered.lock().expect("nobody panicked").push(invoice);
+                }
+            })
+        })
+        .collect();
+    let some = async || (answered.lock().expect("nobody panicked").len() > 200).then_some(());
+    eventually("two hundred answers", some).await;
+    scene.gate.kill();
+    for reader in readers {
+        in_time("a reader", reader).await.expect("it does not panic");
+    }
+    scene.end().await;
+    scene.gate.restart().await;
+    scene.drained().await;
+    let answered = std::mem::take(&mut *answered.lock().expect("nobody panicked"));
+    let rows = scene.rows(answered.len(), "get_invoice", "allowed").await;
+    let mut told: Vec<_> =
+        rows.iter().map(|row| row["args"]["invoice"].as_str().unwrap_or_default()).collect();
+    told.sort_unstable();
+    let all = told.len();
+    told.dedup();
+    assert_eq!(told.len(), all, "no row twice");
+    for invoice in answered {
+        assert!(told.binary_search(&invoice.as_str()).is_ok(), "{invoice} was answered, and has no row");
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_will_not_take_stays_and_keeps_nobody_else_waiting() {
+    let mut scene = Scene::new(Home::Postgres, |setup| setup).await;
+    assert_eq!(scene.gate.stop().await, Some(0));
+    let path = scene.folder.path().join("spool");
+    let spool = crate::spool::open(&path).await;
+    // No index entry can hold this name, and no page can compress it.
+    let endless: String = (0..500).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
+    spool.keep_row(event("before"), None).await.expect("there is room");
+    spool.keep_settlement(crate::spool::settlement(&endless)).await.expect("there is room");
+    spool.keep_settlement(crate::spool::settlement("after")).await.expect("there is room");
+    spool.keep_row(event("after"), None).await.expect("there is room");
+    drop(spool);
+    scene.gate.restart().await;
+    eventually("the others to be stored", async || (scene.gate.count(GAUGE).await == 1).then_some(())).await;
+    // Two rows of no claim, and the one of the settlement that was stored.
+    assert_eq!(scene.gate.audit(3).await.len(), 3);
+    assert_eq!(scene.gate.claim("after").await["status"], "failed");
+    assert!(scene.gate.logged().contains("A settlement goes on waiting in the spool."));
+    assert_eq!(scene.refund("k1").send().await.met(), "first");
+    assert_eq!(scene.gate.stop().await, Some(0));
+    assert!(scene.gate.logged().contains("wait in the spool for the next start"));
 }
 
 #[tokio::test]
