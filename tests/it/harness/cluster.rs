@@ -103,7 +103,8 @@ impl Drop for Cluster {
 }
 
 fn watch(folder: &Path, data: &Path) -> Child {
-    let stop = r#"cat >/dev/null; "$1" -D "$2" -m immediate -s stop 2>/dev/null; rm -rf "$3""#;
+    let stop =
+        r#"trap '' HUP INT TERM; cat >/dev/null; "$1" -D "$2" -m immediate -s stop 2>/dev/null; rm -rf "$3""#;
     let mut watch = if is_root() {
         let mut command = Command::new("runuser");
         command.args(["-u", "postgres", "--", "sh"]);
