@@ -121,8 +121,8 @@ fn free_port() -> u16 {
     listener.local_addr().expect("a bound socket has an address").port()
 }
 
-/// PostgreSQL refuses to run as root.
-fn is_root() -> bool {
+/// PostgreSQL refuses to run as root, and so does whatever stands before it.
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     id.stdout.starts_with(b"0")
 }
@@ -139,7 +139,8 @@ fn as_postgres(name: &str) -> Command {
     command
 }
 
-fn give(path: &Path) {
+/// Makes it the server's, where we are root.
+pub(crate) fn give(path: &Path) {
     if is_root() {
         run(Command::new("chown").arg("-R").arg("postgres").arg(path));
         run(Command::new("chmod").arg("-R").arg("go=").arg(path));

@@ -7,11 +7,13 @@
 pub(crate) mod answer;
 pub(crate) mod billing;
 pub(crate) mod cable;
+pub(crate) mod callers;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod gate;
 pub(crate) mod h2;
 pub(crate) mod http;
+pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod setup;

@@ -7,9 +7,9 @@ use oncegate::domain::time::{Timestamp, When};
 use oncegate::store::{LapsedOf, Store, UnknownOf, Write};
 use tokio_postgres::NoTls;
 
-use super::samples::{fresh, put, store_on};
+use super::samples::{fresh, on_every_store, put, store_on};
+use crate::harness::eventually;
 use crate::harness::setup::Home;
-use crate::harness::{eventually, on_every_store};
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -34,8 +34,8 @@ async fn found(store: &dyn Store, limit: u32) -> Vec<String> {
 
 #[tokio::test]
 async fn claims_of_dead_owners_are_found_oldest_first_and_no_others() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         assert_eq!(found(&*store, 10).await, [""; 0], "an empty store has none, and tells its time");
         let now = put(&store, fresh("alive")).await.created_at;
         put(&store, lapsed("newer", now, 2)).await;
@@ -80,8 +80,8 @@ async fn due(store: &dyn Store, tools: &[&str], limit: u32) -> Vec<String> {
 
 #[tokio::test]
 async fn unknown_claims_are_found_when_their_time_has_come_longest_alone_first() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let refund = ["refund_order"];
         assert_eq!(due(&*store, &refund, 10).await, [""; 0], "an empty store has none");
         let now = put(&store, fresh("running")).await.created_at;

@@ -9,10 +9,10 @@ use rusqlite::Connection;
 use tokio::net::TcpListener;
 use tokio_postgres::{Client, NoTls};
 
-use super::samples::{applied, event, fresh, id, keys, put, row, store_on, told};
+use super::samples::{applied, event, fresh, id, keys, on_every_store, put, row, store_on, told};
 use crate::harness::cable::Cable;
 use crate::harness::setup::Home;
-use crate::harness::{eventually, in_time, on_every_store, postgres};
+use crate::harness::{eventually, in_time, postgres};
 
 async fn serving(url: &str, connections: usize) -> Arc<dyn Store> {
     let options = StoreOptions { connections, ..StoreOptions::new(Role::Serve) };
@@ -215,8 +215,8 @@ async fn a_file_that_somebody_else_keeps_locked_is_away_until_he_gives_it_back()
 
 #[tokio::test]
 async fn rows_that_are_written_together_keep_their_order_and_are_written_once() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let events: Vec<_> = (0..50)
             .map(|n| {
                 let mut event = event("k");

@@ -10,10 +10,10 @@ use std::task::Poll;
 
 use oncegate::domain::ledger::Expect;
 use oncegate::domain::time::When;
-use oncegate::store::{Store, Swap, Write};
+use oncegate::store::{AuditFilter, ClaimFilter, Store, Swap, Write};
 
-use super::samples::{applied, completed, event, fresh, id, row, store_on, told};
-use crate::harness::{eventually, in_time, on_every_store};
+use super::samples::{applied, completed, event, fresh, id, keys, on_every_store, row, store_on, told};
+use crate::harness::{eventually, in_time};
 
 /// Polls `future` at most so often, then drops it. None where it had not ended by then.
 async fn cut<T>(future: impl Future<Output = T>, after: usize) -> Option<T> {
@@ -62,22 +62,22 @@ async fn check(store: &Arc<dyn Store>, key: &str, after: usize) -> bool {
 
 #[tokio::test]
 async fn a_question_that_is_dropped_after_any_poll_leaves_nothing_behind() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let mut after = 0;
         while !check(&store, &format!("k{after}"), after).await {
             after += 1;
             assert!(after < 64, "a write that is polled {after} times must end");
         }
-        println!("{home:?}: a write ends by itself within {after} polls");
+        println!("{site:?}: a write ends by itself within {after} polls");
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_crowd_that_goes_away_leaves_the_store_to_others() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         // Many more than there are connections, at the same few keys, all gone after one poll.
         for n in 0..500 {
             let key = format!("k{}", n % 7);
@@ -92,6 +92,30 @@ async fn a_crowd_that_goes_away_leaves_the_store_to_others() {
         }
         let swap = in_time("another key", store.swap(fresh("other"))).await;
         applied(swap);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_dropped_after_any_poll_leaves_its_connection_to_others() {
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
+        let (claims, events) = (
+            ClaimFilter { limit: 10, ..ClaimFilter::default() },
+            AuditFilter { limit: 10, ..AuditFilter::default() },
+        );
+        for n in 0..60 {
+            let (key, after) = (format!("k{n}"), 1 + n % 6);
+            cut(store.claims(&claims), after).await;
+            cut(store.events(&events), after).await;
+            cut(store.prune(10), after).await;
+            cut(store.schema(), after).await;
+            // Whatever is still on its way on their connections is not taken for the answer to this.
+            let write = fresh(&key);
+            let now = applied(in_time("a write", store.swap(write.clone())).await);
+            assert_eq!(row(&store, &id(&key)).await, Some(write.next.at(now, Expect::Absent)));
+        }
+        assert_eq!(keys(&store, ClaimFilter::default()).await.len(), 60);
     })
     .await;
 }

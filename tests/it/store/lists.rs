@@ -8,8 +8,8 @@ use oncegate::domain::ledger::{Draft, Status};
 use oncegate::domain::time::When;
 use oncegate::store::{AuditFilter, ClaimFilter, Store, TwinOf, Write};
 
-use super::samples::{completed, draft, event, facts, fresh, id, keys, put, row, store_on};
-use crate::harness::{in_time, on_every_store};
+use super::samples::{completed, draft, event, facts, fresh, id, keys, on_every_store, put, row, store_on};
+use crate::harness::in_time;
 
 async fn check_claims(store: &Arc<dyn Store>, filter: ClaimFilter, expected: &[&str]) {
     assert_eq!(keys(store, filter.clone()).await, expected, "{filter:?}");
@@ -17,8 +17,8 @@ async fn check_claims(store: &Arc<dyn Store>, filter: ClaimFilter, expected: &[&
 
 #[tokio::test]
 async fn claims_are_listed_newest_first_by_every_filter() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         put(&store, fresh("one")).await;
         let mut two = fresh("two");
         two.id.tenant = "globex".into();
@@ -57,8 +57,8 @@ async fn check_events(store: &Arc<dyn Store>, filter: AuditFilter, expected: &[&
 
 #[tokio::test]
 async fn audit_rows_are_listed_oldest_first_by_every_filter() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let one = event("one");
         let two = AuditEvent {
             facts: Facts {
@@ -113,8 +113,8 @@ async fn audit_rows_are_listed_oldest_first_by_every_filter() {
 
 #[tokio::test]
 async fn an_argument_is_found_behind_thousands_of_other_rows() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         store.append(event("needle")).await.expect("it is written");
         let hay: Vec<_> = (0..2100)
             .map(|n| {
@@ -135,8 +135,8 @@ async fn an_argument_is_found_behind_thousands_of_other_rows() {
 
 #[tokio::test]
 async fn a_twin_is_the_newest_other_claim_of_the_same_user_and_arguments() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let of = |key: &str| TwinOf {
             id: id(key),
             user: "u1".into(),

@@ -14,24 +14,61 @@ use oncegate::store::{
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::harness::pgbouncer::PgBouncer;
 use crate::harness::postgres;
 use crate::harness::setup::Home;
+
+/// Where a store can be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Site {
+    /// In a home of its own.
+    In(Home),
+    /// In a database of its own, behind a PgBouncer that has fewer connections than come to it.
+    BehindPgBouncer,
+}
+
+impl Site {
+    /// Each: the contract is the same.
+    const ALL: [Self; 3] = [Self::In(Home::Sqlite), Self::In(Home::Postgres), Self::BehindPgBouncer];
+}
+
+impl From<Home> for Site {
+    fn from(home: Home) -> Self {
+        Self::In(home)
+    }
+}
+
+/// Runs a check of the contract wherever a store can be, one after the other.
+pub(crate) async fn on_every_store(mut check: impl AsyncFnMut(Site)) {
+    for site in Site::ALL {
+        eprintln!("--- {site:?}");
+        check(site).await;
+    }
+}
 
 /// Where a test's store is.
 pub(crate) struct Place {
     pub(crate) url: String,
     _folder: Option<TempDir>,
+    _pooler: Option<PgBouncer>,
 }
 
 impl Place {
     /// A new, empty place.
-    pub(crate) async fn on(home: Home) -> Self {
-        match home {
-            Home::Postgres => Self { url: postgres::database().await, _folder: None },
-            Home::Sqlite => {
+    pub(crate) async fn on(site: impl Into<Site>) -> Self {
+        match site.into() {
+            Site::In(Home::Sqlite) => {
                 let folder = tempfile::tempdir().expect("a temporary folder");
                 let url = format!("sqlite:{}", folder.path().join("oncegate.db").display());
-                Self { url, _folder: Some(folder) }
+                Self { url, _folder: Some(folder), _pooler: None }
+            }
+            Site::In(Home::Postgres) => {
+                Self { url: postgres::database().await, _folder: None, _pooler: None }
+            }
+            Site::BehindPgBouncer => {
+                let pooler = PgBouncer::start().await;
+                let url = pooler.url(&postgres::database().await);
+                Self { url, _folder: None, _pooler: Some(pooler) }
             }
         }
     }
@@ -45,8 +82,8 @@ impl Place {
 }
 
 /// A new store, migrated.
-pub(crate) async fn store_on(home: Home) -> (Arc<dyn Store>, Place) {
-    let place = Place::on(home).await;
+pub(crate) async fn store_on(site: impl Into<Site>) -> (Arc<dyn Store>, Place) {
+    let place = Place::on(site).await;
     (place.serve().await, place)
 }
 

@@ -11,9 +11,10 @@ use oncegate::domain::time::{Timestamp, When};
 use oncegate::store::{ClaimFilter, Store, Swap, Write};
 
 use super::samples::{
-    applied, asked_round, completed, draft, event, fresh, id, keys, mismatch, put, row, store_on, told,
+    applied, asked_round, completed, draft, event, fresh, id, keys, mismatch, on_every_store, put, row,
+    store_on, told,
 };
-use crate::harness::{in_time, on_every_store};
+use crate::harness::in_time;
 
 /// What a store does with a draft is what the draft says.
 async fn check(store: &Arc<dyn Store>, key: &str, expect: Expect, next: Draft) -> Claim {
@@ -26,8 +27,8 @@ async fn check(store: &Arc<dyn Store>, key: &str, expect: Expect, next: Draft) -
 
 #[tokio::test]
 async fn a_row_reads_back_as_its_draft_says_column_by_column() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let sparse = Draft {
             facts: Facts::default(),
             lease_until: When::Never,
@@ -66,8 +67,8 @@ async fn a_row_reads_back_as_its_draft_says_column_by_column() {
 
 #[tokio::test]
 async fn a_name_that_is_taken_is_not_inserted_over_and_its_row_comes_back() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let stored = put(&store, fresh("k")).await;
         assert_eq!(mismatch(store.swap(fresh("k")).await), Some(stored.clone()));
         assert_eq!(row(&store, &id("k")).await, Some(stored));
@@ -77,8 +78,8 @@ async fn a_name_that_is_taken_is_not_inserted_over_and_its_row_comes_back() {
 
 #[tokio::test]
 async fn each_part_of_a_name_counts() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         put(&store, fresh("k")).await;
         for part in ["tenant", "service", "tool", "key"] {
             let mut other = fresh("k");
@@ -96,8 +97,8 @@ async fn each_part_of_a_name_counts() {
 
 #[tokio::test]
 async fn only_the_expected_revision_is_written_over() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let first = put(&store, fresh("k")).await;
         let next = completed(&first.redraft(), When::In(Duration::from_hours(1)));
         let write = Write { id: id("k"), expect: Expect::Revision(first.revision), next, event: None };
@@ -119,8 +120,8 @@ async fn only_the_expected_revision_is_written_over() {
 
 #[tokio::test]
 async fn an_event_is_written_with_its_claim_or_not_at_all() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let with_event = || Write { event: Some(event("k")), ..fresh("k") };
         let winner = with_event();
         let now = applied(store.swap(winner.clone()).await);
@@ -138,8 +139,8 @@ async fn an_event_is_written_with_its_claim_or_not_at_all() {
 
 #[tokio::test]
 async fn of_a_hundred_claims_of_one_name_one_is_applied() {
-    on_every_store(async |home| {
-        let (store, place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, place) = store_on(site).await;
         // On Postgres two pods race; a file has one.
         let other = if place.url.starts_with("postgres") { place.serve().await } else { Arc::clone(&store) };
         let racing: Vec<_> = (0..100)
@@ -169,8 +170,8 @@ async fn of_a_hundred_claims_of_one_name_one_is_applied() {
 
 #[tokio::test]
 async fn a_burst_of_writes_to_one_claim_loses_none() {
-    on_every_store(async |home| {
-        let (store, place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, place) = store_on(site).await;
         let other = if place.url.starts_with("postgres") { place.serve().await } else { Arc::clone(&store) };
         let first = put(&store, fresh("k")).await;
         let writers: Vec<_> = (0..40)
@@ -201,8 +202,8 @@ async fn a_burst_of_writes_to_one_claim_loses_none() {
 
 #[tokio::test]
 async fn a_burst_of_claims_shares_commits() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let burst: Vec<_> = (0..200)
             .map(|n| {
                 let store = Arc::clone(&store);
@@ -222,8 +223,8 @@ async fn a_burst_of_claims_shares_commits() {
 
 #[tokio::test]
 async fn a_writer_knows_its_own_write_again() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let insert = Write { event: Some(event("k")), ..fresh("k") };
         let inserted = applied(store.swap(insert.clone()).await);
         assert_eq!(applied(store.swap(insert.clone()).await), inserted);
@@ -246,8 +247,8 @@ async fn a_writer_knows_its_own_write_again() {
 
 #[tokio::test]
 async fn times_are_the_databases() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let here = jiff::Timestamp::now().as_microsecond();
         let first = applied(store.swap(fresh("k")).await);
         let read = store.read(&id("k")).await.expect("the store answers");
@@ -263,8 +264,8 @@ async fn times_are_the_databases() {
 
 #[tokio::test]
 async fn a_write_whose_asker_went_away_is_still_done() {
-    on_every_store(async |home| {
-        let (store, place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, place) = store_on(site).await;
         let asking = tokio::spawn({
             let store = Arc::clone(&store);
             async move {
@@ -284,8 +285,8 @@ async fn a_write_whose_asker_went_away_is_still_done() {
 
 #[tokio::test]
 async fn a_store_that_closes_finishes_what_waits() {
-    on_every_store(async |home| {
-        let (store, place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, place) = store_on(site).await;
         let waiting: Vec<_> = (0..150)
             .map(|n| {
                 let store = Arc::clone(&store);

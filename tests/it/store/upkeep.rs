@@ -9,9 +9,10 @@ use oncegate::domain::time::When;
 use oncegate::store::{AuditFilter, ClaimFilter, Role, Schema, Store, StoreOptions, Write, open};
 
 use super::samples::{
-    Place, applied, completed, draft, event, facts, fresh, id, keys, mismatch, put, row, store_on, told,
+    Place, applied, completed, draft, event, facts, fresh, id, keys, mismatch, on_every_store, put, row,
+    store_on, told,
 };
-use crate::harness::{in_time, on_every_store};
+use crate::harness::in_time;
 
 const PAST: When = When::At(oncegate::domain::time::Timestamp::from_micros(1_700_000_000_000_000));
 
@@ -22,8 +23,8 @@ async fn put_settled(store: &Arc<dyn Store>, key: &str, status: Status, expires_
 
 #[tokio::test]
 async fn eight_that_migrate_at_once_make_one_schema() {
-    on_every_store(async |home| {
-        let place = Place::on(home).await;
+    on_every_store(async |site| {
+        let place = Place::on(site).await;
         let first = open(&place.url, StoreOptions::new(Role::Serve)).await.expect("a store");
         if place.url.starts_with("postgres") {
             assert_eq!(first.schema().await.expect("the store answers"), Schema::Missing);
@@ -50,8 +51,8 @@ async fn eight_that_migrate_at_once_make_one_schema() {
 
 #[tokio::test]
 async fn a_nul_in_text_is_escaped_and_fails_nothing() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         let odd = Facts {
             client: Some("a\0b".into()),
             args: Some("{\"x\":\"a\0b\"}".into()),
@@ -76,8 +77,8 @@ async fn a_nul_in_text_is_escaped_and_fails_nothing() {
 
 #[tokio::test]
 async fn a_refused_call_with_an_endless_tool_name_is_written_down() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         // Nothing that a page could compress.
         let name: String = (0..2000).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
         let odd = Facts { tool: name.clone(), idempotency_key: Some(name.clone()), ..facts("x") };
@@ -92,8 +93,8 @@ async fn a_refused_call_with_an_endless_tool_name_is_written_down() {
 
 #[tokio::test]
 async fn an_expired_row_is_seen_as_it_stands_and_claimed_anew_over_its_revision() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         put_settled(&store, "k", Status::Completed, PAST).await;
         let old = mismatch(store.swap(fresh("k")).await).expect("it is still there");
         let anew = Write { expect: Expect::Revision(old.revision), ..fresh("k") };
@@ -105,8 +106,8 @@ async fn an_expired_row_is_seen_as_it_stands_and_claimed_anew_over_its_revision(
 
 #[tokio::test]
 async fn pruning_takes_what_expired_in_batches_and_nothing_that_is_open() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         for status in Status::ALL {
             put_settled(&store, status.as_str(), status, PAST).await;
         }
@@ -124,8 +125,8 @@ async fn pruning_takes_what_expired_in_batches_and_nothing_that_is_open() {
 
 #[tokio::test]
 async fn a_revision_never_comes_back_after_its_row_was_pruned() {
-    on_every_store(async |home| {
-        let (store, _place) = store_on(home).await;
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
         put_settled(&store, "k", Status::Completed, PAST).await;
         let old = row(&store, &id("k")).await.expect("it was written");
         // Somebody read the expired row and fell asleep. Meanwhile it is pruned, and another claims and settles.
