@@ -175,8 +175,14 @@ where
 
     /// Renews the lease for ever. Where somebody else moved the claim on it only waits: the answer may still come.
     async fn renew(&self, held: &Held, claim: &Mutex<Claim>, terms: &Terms) -> Infallible {
+        let mut owned_until = Instant::now() + terms.lease;
         loop {
             sleep_until(beat::next(Instant::now(), terms.lease)).await;
+            if Instant::now() > owned_until {
+                // Others may have moved the claim on: whoever asks from now on asks the ledger.
+                self.pen.as_ref().inspect(|pen| pen.put_down());
+            }
+            let began = Instant::now();
             let seen = claim.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let Some((expect, draft)) = ledger::renew(&seen, &held.attempt, terms.lease) else {
                 warn!("The claim is no longer this attempt's; it waits for its answer all the same.");
@@ -185,6 +191,7 @@ where
             };
             let renewed = match Box::pin(self.swap(expect, &draft, None)).await {
                 Ok(Swap::Applied { now }) => {
+                    owned_until = began + terms.lease;
                     let renewed = draft.at(now, expect);
                     self.pen.as_ref().inspect(|pen| pen.running(&renewed, now));
                     Some(renewed)

@@ -152,8 +152,12 @@ impl Pen {
         }
     }
 
-    /// Tells the others that the claim is this call's, as of `now`: whoever comes until the pen is given up hears it too.
+    /// Tells the others that the claim is this call's, as of `now`: whoever comes until the pen is given up
+    /// hears it too. Nothing is told once it was.
     pub(super) fn running(&self, claim: &Claim, now: Timestamp) {
+        if self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return;
+        }
         self.flight.news.send_replace(News::Running(Arc::new(Seen { row: Some(sketch(claim)), now })));
     }
 

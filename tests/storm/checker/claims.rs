@@ -75,10 +75,8 @@ fn ends_of<'a>(status: &'a str, writes: u64, tool: &str) -> BTreeSet<(&'a str, b
                     _ => &[],
                 };
                 let own = own.iter().map(move |status| (*status, other));
-                // By another attempt; or by the same, whose own claim was found before it was sent.
                 let anew = status == "failed" || (status == "unknown" && is_idempotent(tool));
-                let again = [("in_flight", true), ("in_flight", other)];
-                own.chain(again.into_iter().filter(move |_| anew))
+                own.chain(anew.then_some(("in_flight", true)))
             })
             .collect();
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tower::Service;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::meet::{Course, Patience};
 use super::{COME_BACK, Exchange, first_seen, unavailable};
@@ -164,6 +164,12 @@ where
             Ok(Swap::Applied { now }) => {
                 let held = Box::new(Held { attempt, claim: draft.at(now, expect) });
                 Ok(Claiming::Done { held, now })
+            }
+            // It was committed, and moved on by others before this process heard of it (it was paused, say). It was not
+            // sent, and is not sent under a name by which others have told its story.
+            Ok(Swap::Mismatch { row: Some(row), .. }) if row.attempt_id == attempt.id => {
+                warn!("A claim was moved on before its own call knew of it; the call is not sent.");
+                Ok(Claiming::Unsure(Unsure { attempt, expect, draft }))
             }
             Ok(Swap::Mismatch { row, now }) => {
                 Ok(Claiming::Other(Arc::new(Seen { row: row.map(|row| *row), now })))
