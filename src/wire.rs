@@ -328,7 +328,8 @@ pub fn row(refusal: &Refusal) -> Row {
             "store_unavailable",
             Told { code: 50_301 },
             NOTHING_RAN,
-            "The call could not be recorded, so it was not run. Try again with the same key in a moment.".into(),
+            "This call could not be recorded, so it was not run. Whether an earlier one with this key has run cannot be \
+             looked up now. Try again with the same key in a moment.".into(),
         )
         .after(Duration::from_secs(2)),
         Refusal::Overloaded => same(

@@ -320,7 +320,7 @@ impl Clerk {
         match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
                 answered(event, note);
-                entry.write_if_spooled().await;
+                entry.write_if_spooled().await?;
                 Ok(Answer::Passed(response))
             }
             Ok(Forwarded::Spoken { spoken, note, row: None }) => {

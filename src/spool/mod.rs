@@ -15,8 +15,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
@@ -29,6 +30,9 @@ use crate::meter::Meter;
 
 /// What is reserved for a row beyond what is known of it before its call: its reason, its summary.
 const YET_TO_COME: u64 = 4096;
+
+/// How long after its disk refused a write no call is begun whose row would go there.
+const REST: Duration = Duration::from_secs(1);
 
 /// The part of the file that rows leave to settlements: a fourth.
 const FOR_SETTLEMENTS: u64 = 4;
@@ -98,6 +102,8 @@ struct Shared {
     reserved: AtomicU64,
     /// How many records wait.
     waiting: watch::Sender<usize>,
+    /// When and why its disk refused the last write, if it did.
+    refused: Mutex<Option<(Instant, Arc<io::Error>)>>,
     meter: Arc<Meter>,
 }
 
@@ -128,6 +134,7 @@ impl Spool {
             weight: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
             waiting: watch::Sender::new(0),
+            refused: Mutex::default(),
             meter,
         });
         shared.publish(&book);
@@ -140,8 +147,9 @@ impl Spool {
         Ok(Self { asks, shared })
     }
 
-    /// Room for a row of which this much is known.
+    /// Room for a row of which this much is known. None for a while after the disk has refused a write.
     pub fn room(&self, event: &AuditEvent) -> Result<Room, SpoolFault> {
+        self.shared.disk_takes_writes()?;
         let known = Record::Row(Box::new(event.clone())).encode().len();
         let bytes = known as u64 + YET_TO_COME;
         let Shared { weight, reserved, .. } = &*self.shared;
@@ -194,6 +202,23 @@ impl Spool {
 }
 
 impl Shared {
+    /// Notes what came of a write.
+    fn written(&self, told: &Result<(), Arc<io::Error>>) {
+        let refused = told.as_ref().err().map(|why| (Instant::now(), Arc::clone(why)));
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+    }
+
+    fn disk_takes_writes(&self) -> Result<(), SpoolFault> {
+        match &*self.refused.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((at, why)) if at.elapsed() < REST => Err(self.not_written(Arc::clone(why))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn not_written(&self, source: Arc<io::Error>) -> SpoolFault {
+        SpoolFault::NotWritten { file: self.file.clone(), source }
+    }
+
     fn publish(&self, book: &Book) {
         self.weight.store(book.weight(), Ordering::SeqCst);
         self.waiting.send_replace(book.len());

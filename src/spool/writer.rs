@@ -108,10 +108,10 @@ fn keep(book: &mut Book, shared: &Shared, group: Vec<Keep>) {
         return;
     }
     let told = book.append(&records).map_err(Arc::new);
+    shared.written(&told);
     shared.publish(book);
     for answer in answers {
-        let told =
-            told.clone().map_err(|source| SpoolFault::NotWritten { file: shared.file.clone(), source });
+        let told = told.clone().map_err(|source| shared.not_written(source));
         let _nobody_there = answer.send(told).is_err();
     }
 }

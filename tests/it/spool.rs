@@ -11,12 +11,16 @@ use oncegate::domain::policy::Policy;
 use oncegate::meter::Meter;
 use oncegate::spool::{Known, Record, Settlement, Spool, SpoolFault};
 use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::harness::in_time;
 use crate::harness::setup::POLICY;
+use crate::harness::{eventually, in_time};
 use crate::store::samples::{draft, event, id};
 
 const LARGE: u64 = 64 << 20;
+
+/// Sent to whoever writes beyond its limit. Unless it is heard, it kills.
+const SIGXFSZ: i32 = 25;
 
 fn meter() -> Arc<Meter> {
     let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), POLICY.to_owned())]);
@@ -219,6 +223,39 @@ async fn a_full_spool_refuses_rows_first_and_has_room_again_for_what_was_stored(
     let keys: Vec<_> = waiting(&open(&path).await).await.1;
     assert_eq!(keys.len(), settlements + 3);
     assert_eq!(keys.last().and_then(|row| row.facts.idempotency_key.clone()), Some("later2".to_owned()));
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_refuses_rooms_until_it_does_and_costs_nothing_that_was_acknowledged() {
+    // This process is the test's own, so its limit is. Whoever hears the signal goes on, and the write fails.
+    let _heard = signal(SignalKind::from_raw(SIGXFSZ)).expect("the signal");
+    let (_folder, path) = place();
+    let spool = open(&path).await;
+    limit_files(Some(32 << 10));
+    let mut kept = 0;
+    let refused = loop {
+        match spool.keep_row(event("k"), None).await {
+            Ok(()) => kept += 1,
+            Err(fault) => break fault,
+        }
+    };
+    assert!(matches!(refused, SpoolFault::NotWritten { .. }) && kept > 5, "{refused} after {kept}");
+    let told = spool.room(&event("k")).expect_err("no call is begun whose row has no place");
+    assert!(matches!(told, SpoolFault::NotWritten { .. }), "{told}");
+    limit_files(None);
+    eventually("the disk to be tried again", async || spool.room(&event("k")).ok()).await;
+    spool.keep_row(event("later"), None).await.expect("it takes it");
+    drop(spool);
+    assert_eq!(waiting(&open(&path).await).await.1.len(), kept + 1);
+}
+
+/// How large a file of this process may become, in bytes.
+fn limit_files(most: Option<u64>) {
+    let most = most.map_or("unlimited".to_owned(), |most| most.to_string());
+    let pid = std::process::id().to_string();
+    let mut prlimit = std::process::Command::new("prlimit");
+    let set = prlimit.args(["--pid", &pid, &format!("--fsize={most}:unlimited")]).status();
+    assert!(set.expect("prlimit, of util-linux").success());
 }
 
 #[tokio::test]

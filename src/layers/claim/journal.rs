@@ -182,19 +182,19 @@ impl Entry {
         self.withdrawn = true;
     }
 
-    /// Writes the row now; what cannot be written takes its place in the queue.
-    pub async fn write(mut self) {
+    /// Writes the row now; what cannot be written takes its place in the queue. Says whether it is written.
+    pub async fn write(mut self) -> bool {
         match self.books.write(&self.event, self.room.take()).await {
             Ok(()) => self.written = true,
             Err(fault) => error!(error = %Chain(&fault), "A row was not written at once; it is queued."),
         }
+        self.written
     }
 
-    /// Writes it before its call is answered, if it has a place in the spool: that is one on a disk.
-    pub async fn write_if_spooled(self) {
-        if self.room.is_some() {
-            self.write().await;
-        }
+    /// Writes it before its call is answered, if it has a place in the spool: that is one on a disk. A read whose row the
+    /// disk does not take after all is not answered.
+    pub async fn write_if_spooled(self) -> Result<(), Refusal> {
+        if self.room.is_none() || self.write().await { Ok(()) } else { Err(Refusal::ReadFailed) }
     }
 }
 
