@@ -77,10 +77,10 @@ impl Audit {
         let events = opened.store.events(&filter).await?;
         screen::show(&if self.json { lines(&events) } else { table(&events) })?;
         if u32::try_from(events.len()) == Ok(self.limit) {
-            eprintln!("Only the newest {} rows are shown; --limit shows more.", self.limit);
+            screen::tell(&format!("Only the newest {} rows are shown; --limit shows more.", self.limit));
         }
         if let (true, Some(hint)) = (events.is_empty(), self.reason.as_deref().and_then(unknown)) {
-            eprintln!("{}", screen::plain(&hint));
+            screen::tell(&hint);
         }
         Ok(())
     }

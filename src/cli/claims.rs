@@ -108,7 +108,7 @@ impl List {
         let claims = opened.store.claims(&filter).await?;
         screen::show(&if self.json { lines(&claims, false) } else { table(&opened, &claims).await? })?;
         if u32::try_from(claims.len()) == Ok(self.limit) {
-            eprintln!("Only the newest {} claims are shown; --limit shows more.", self.limit);
+            screen::tell(&format!("Only the newest {} claims are shown; --limit shows more.", self.limit));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use super::screen::plain;
+use super::screen::tell;
 use crate::store::StoreError;
 
 /// Why a command did not do what was asked.
@@ -40,9 +40,7 @@ impl Failure {
             text.push_str(&error.to_string());
             cause = error.source();
         }
-        for line in text.lines() {
-            eprintln!("{}", plain(line));
-        }
+        tell(&text);
         ExitCode::from(self.code)
     }
 }

@@ -4,7 +4,8 @@
 //! a terminal gets text, and a collector JSON.
 //!
 //! Promises: a filter that would let nothing through by mistake is refused. `loud` would be read as the name of a part of
-//! the program, which no part has.
+//! the program, which no part has. Where standard error cannot be written (its disk is full, its reader is gone), lines
+//! are lost, and nothing else.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -40,6 +41,8 @@ pub(super) fn begin(usual: &str) -> Result<(), Failure> {
     // https://no-color.org
     let color = terminal && env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(color);
+    // It would report lines that cannot be written by `eprintln!`, which panics for the same reason.
+    let log = log.log_internal_errors(false);
     let begun =
         if json { log.json().flatten_event(true).with_span_list(false).try_init() } else { log.try_init() };
     begun.map_err(Failure::failed)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::failure::Failure;
-use super::screen::{plain, show};
+use super::screen::{plain, show, tell};
 use crate::config::{ConfigFlags, Layers, load_policy, read_cases_dir};
 use crate::domain::policy::{Case, Kind, Policy};
 
@@ -53,7 +53,7 @@ impl Folder {
 fn read(dir: &Path) -> Result<Policy, Failure> {
     let (policy, warnings) = load_policy(dir).map_err(Failure::config)?;
     for warning in warnings {
-        eprintln!("{}", plain(&warning.to_string()));
+        tell(&warning.to_string());
     }
     Ok(policy)
 }

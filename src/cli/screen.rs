@@ -2,7 +2,7 @@
 //!
 //! Promises: a stored value is shown, never obeyed. Control characters and marks that change the direction of writing
 //! come out escaped, whatever key or tool name somebody once sent. A reader that stops reading (`| head`) is no
-//! failure.
+//! failure, nor is a standard error that takes nothing.
 //!
 //! Absent on purpose: colours, and the width of the terminal. Lines are cut by pipes and pagers, not here.
 
@@ -34,6 +34,14 @@ pub(super) fn plain_json(text: &str) -> String {
         }
         plain
     })
+}
+
+/// Says lines on standard error. Where it takes nothing, nobody can be told.
+pub(super) fn tell(text: &str) {
+    for line in text.lines() {
+        // Not `eprintln!`, which panics then.
+        let _nobody_hears = writeln!(io::stderr(), "{}", plain(line)).is_err();
+    }
 }
 
 /// Whether a terminal, or a reader's eye, would follow this character rather than see it.

@@ -30,6 +30,7 @@ mod list;
 mod mcp;
 mod memory;
 mod mirrored;
+mod muted;
 mod observe;
 mod outages;
 mod outcomes;
