@@ -42,6 +42,9 @@ const QUESTIONS: u32 = 20;
 /// How many questions of a look are on their way at once: the others are for calls that wait.
 const QUESTIONS_AT_ONCE: usize = 2;
 
+/// How long leases are taken to be under a policy without mutations: an earlier one may have left claims in flight.
+const UNTOLD: Duration = Duration::from_secs(5);
+
 /// Between two looks, whatever the leases are.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -182,7 +185,7 @@ impl Janitor {
     fn shortest_lease(&self) -> Duration {
         let policy = self.court.policy.load();
         let leases = policy.operations().map(AsRef::as_ref).filter_map(Operation::mutation);
-        leases.map(Mutation::lease).min().unwrap_or(Duration::MAX)
+        leases.map(Mutation::lease).min().unwrap_or(UNTOLD)
     }
 }
 

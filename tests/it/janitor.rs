@@ -69,6 +69,28 @@ async fn a_dead_gates_claim_is_declared_unknown_though_nobody_asks_for_it() {
 }
 
 #[tokio::test]
+async fn a_dead_gates_claim_is_declared_unknown_under_a_policy_without_mutations() {
+    on_every_store(async |home| {
+        let upstream = Upstream::start().await;
+        let setup = setup(home, &upstream);
+        let mut gate = Gate::start(setup.clone()).await;
+        upstream.script("refund_order", [Answer::hang()]);
+        let open = call(&gate, "refund_order", "k1").open().await;
+        upstream.called("refund_order", 1).await;
+        gate.kill();
+        drop(open);
+        gate.set_policy(
+            &setup.policy,
+            "[tools.get_invoice]\neffect = \"read\"\nscopes = [\"billing:read\"]\n",
+        );
+        gate.restart().await;
+        until(&gate, "k1", "unknown").await;
+        assert_eq!(reasons(&gate, "k1").await, ["abandoned"]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn many_janitors_write_a_dead_owners_row_once() {
     let upstream = Upstream::start().await;
     let mut dead = Gate::start(setup(Home::Postgres, &upstream)).await;
