@@ -18,6 +18,7 @@ pub use row::{Retry, Row, Shape};
 use crate::domain::audit::Executed;
 use crate::domain::refusal::Refusal;
 use crate::mcp::takes::TASKS;
+use row::in_about;
 
 const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
 const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);
@@ -226,8 +227,8 @@ pub fn row(refusal: &Refusal) -> Row {
             (Maybe, SameKey),
             format!(
                 "The first call with this idempotency key is still running. It was not started again. Repeat the \
-                 same call with the same key in about {} s to get its answer.",
-                retry_after.as_secs().max(1)
+                 same call with the same key {} to get its answer.",
+                in_about(*retry_after)
             ),
         )
         .seen(*first_seen)
@@ -238,8 +239,8 @@ pub fn row(refusal: &Refusal) -> Row {
             (Maybe, SameKey),
             format!(
                 "The call may have been carried out, but its answer got lost. Do not send it under a new key. Repeat \
-                 it with the same key in about {} s.",
-                wait.as_secs().saturating_add(1)
+                 it with the same key {}.",
+                in_about(*wait)
             ),
         )
         .seen(*first_seen)

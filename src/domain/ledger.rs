@@ -16,5 +16,5 @@ mod terms;
 pub use admit::{Admission, Ask, AskedRound, Conflict, abandon, admit};
 pub use claim::{Claim, ClaimId, Draft, Expect, Expects, Round, RoundId, Status};
 pub use inquiry::{may_ask_in, take_turn};
-pub use settle::{Came, Held, Resolution, ResolveFault, Settling, proven, renew, resolve, settle};
+pub use settle::{Came, Held, Resolution, ResolveFault, Settling, comes_to, proven, renew, resolve, settle};
 pub use terms::{Attempt, AttemptKind, Downstream, Terms};

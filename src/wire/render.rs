@@ -9,6 +9,7 @@ use http::header::{
 use http::{HeaderMap, Response, StatusCode};
 
 use super::envelope::{Body, Envelope, Marks, full};
+use super::row::in_seconds;
 use super::{Row, Shape};
 use crate::auth::Resource;
 use crate::domain::answer::{Kept, Kind};
@@ -70,7 +71,7 @@ pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> R
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
     if let Some(wait) = row.retry_after {
-        headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        headers.insert(RETRY_AFTER, HeaderValue::from(in_seconds(wait).max(1)));
     }
     response
 }

@@ -120,3 +120,34 @@ impl Row {
         Self { retry_after: retry_after.into(), ..self }
     }
 }
+
+/// A wait in whole seconds, none shorter than its milliseconds are.
+pub(super) fn in_seconds(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX)
+}
+
+/// A wait, for a sentence.
+pub(super) fn in_about(wait: Duration) -> String {
+    match in_seconds(wait) {
+        0 => "now".to_owned(),
+        seconds => format!("in about {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sentence_says_agrees_with_the_milliseconds() {
+        for (micros, says) in [
+            (0, "now"),
+            (999, "now"),
+            (1_000, "in about 1 s"),
+            (1_000_000, "in about 1 s"),
+            (1_001_000, "in about 2 s"),
+        ] {
+            assert_eq!(in_about(Duration::from_micros(micros)), says);
+        }
+    }
+}

@@ -128,6 +128,14 @@ async fn after_kill_9_the_outcome_is_unknown_once_the_lease_has_lapsed() {
         let rows = gate.audit(3).await;
         let abandoned: Vec<_> = rows.iter().filter(|row| row["reason"] == "abandoned").collect();
         assert_eq!(abandoned.len(), 1, "{rows:?}");
+        let logged = gate.logged();
+        let lines: Vec<_> = logged.lines().filter(|line| line.contains("owner of a claim is gone")).collect();
+        let [line] = lines[..] else { panic!("{lines:?}") };
+        for word in
+            ["WARN", "acme", "refund_order", "k1", abandoned[0]["attempt_id"].as_str().expect("an id")]
+        {
+            assert!(line.contains(word), "{word}: {line}");
+        }
         assert_eq!(
             (&abandoned[0]["decision"], &abandoned[0]["executed"]),
             (&json!("allowed"), &json!("maybe"))

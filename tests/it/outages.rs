@@ -163,11 +163,40 @@ async fn an_answer_that_could_not_be_stored_is_given_and_stored_later() {
     assert_eq!(reply.result()["structuredContent"], json!({ "held": true }));
     assert_eq!(reply.result()["_meta"]["oncegate/not_recorded"], true, "{}", reply.json());
     assert_eq!(reply.http.header("oncegate-not-recorded"), Some("true"));
+    // A gate that is stopped now has said what it knew.
+    let attempt = gate_says_of(&gate, "A settlement waits for the store.", &["came_to", "completed"]);
     cable.mend().await;
     eventually("the answer to be stored", async || {
         (gate.claim("k1").await["status"] == "completed").then_some(())
     })
     .await;
+    assert!(attempt.contains(gate.claim("k1").await["attempt_id"].as_str().expect("an id")), "{attempt}");
     assert_eq!(refund(&gate, Era::Modern, "k1").send().await.met(), "replay");
     assert_eq!(upstream.calls("refund_order").len(), 1);
+}
+
+/// The first line of the log that says this; it must name the call and say these words too.
+fn gate_says_of(gate: &Gate, says: &str, words: &[&str]) -> String {
+    let logged = gate.logged();
+    let line = logged.lines().find(|line| line.contains(says)).unwrap_or_else(|| panic!("{says}:\n{logged}"));
+    let words = ["acme", "refund_order", "k1", "attempt"].iter().chain(words);
+    words.for_each(|word| assert!(line.contains(word), "{word}: {line}"));
+    line.to_owned()
+}
+
+#[tokio::test]
+async fn the_log_leads_to_a_call_whose_outcome_became_unknown() {
+    on_every_store(async |home| {
+        let upstream = Upstream::start().await;
+        let gate = Gate::start(Setup::new(home, &upstream.url())).await;
+        upstream.script("refund_order", [Answer::reset()]);
+        for _ in 0..2 {
+            let reply = refund(&gate, Era::Modern, "k1").send().await;
+            check_refused(&reply, "outcome_unknown", "maybe", "no");
+        }
+        let line = gate_says_of(&gate, "A mutation's outcome is unknown.", &["WARN"]);
+        assert!(line.contains(gate.claim("k1").await["attempt_id"].as_str().expect("an id")), "{line}");
+        assert_eq!(gate.logged().matches("A mutation's outcome is unknown.").count(), 1);
+    })
+    .await;
 }

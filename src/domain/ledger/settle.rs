@@ -98,6 +98,18 @@ pub fn proven<'a>(kind: &AttemptKind, came: &'a Came) -> &'a Came {
     if *kind == AttemptKind::Rerun && proves_nothing { &Came::Unknown } else { came }
 }
 
+/// Where an attempt's end leaves its claim, if it is still that attempt's.
+pub fn comes_to(kind: &AttemptKind, came: &Came) -> Status {
+    match (proven(kind, came), kind) {
+        (Came::Completed { .. }, _) => Status::Completed,
+        (Came::AwaitingInput { .. }, _) | (Came::NotRun, AttemptKind::Continuation { .. }) => {
+            Status::AwaitingInput
+        }
+        (Came::NotRun, AttemptKind::First | AttemptKind::Rerun) => Status::Failed,
+        (Came::Unknown, _) => Status::Unknown,
+    }
+}
+
 fn outcome(row: &Claim, held: &Held, came: &Came, terms: &Terms) -> Draft {
     let settled = Draft {
         status: Status::Unknown,
@@ -161,7 +173,7 @@ pub enum ResolveFault {
     #[error("the claim is in flight, and its lease holds for another {} s", .0.as_secs() + 1)]
     StillOwned(Duration),
     /// The call may still be running upstream.
-    #[error("the attempt may still run for another {} s; wait, or force it", .0.as_secs() + 1)]
+    #[error("the attempt may still run for another {} s", .0.as_secs() + 1)]
     MayStillRun(Duration),
 }
 

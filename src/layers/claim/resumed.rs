@@ -64,7 +64,9 @@ pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::
         match settlement.store(&end).await {
             Ok(verdict) => return say(verdict),
             Err(fault) => {
-                error!(error = %Chain(&fault), "A settlement waits for the store.");
+                let ClaimId { tenant, tool, key, .. } = settlement.id();
+                let attempt = settlement.attempt;
+                error!(tenant, tool, key, %attempt, came_to = settlement.comes_to(&end), error = %Chain(&fault), "A settlement waits for the store.");
                 say(heard(&end, Marks { not_recorded: true, ..Marks::default() }));
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -155,7 +157,8 @@ impl Settlement {
             let write = Write { id: self.id(), expect, next: *draft, event: Some(event) };
             match self.clerk.swap(write).await? {
                 Swap::Applied { .. } if unknown => {
-                    let first_seen = Some(claim.created_at);
+                    let (id, first_seen) = (self.id(), Some(claim.created_at));
+                    warn!(tenant = id.tenant, tool = id.tool, key = id.key, attempt = %self.attempt, "A mutation's outcome is unknown.");
                     return Ok(Err(Refusal::OutcomeUnknown { first_seen, retry_after: None }));
                 }
                 Swap::Applied { .. } => return Ok(heard(end, Marks::default())),
@@ -167,11 +170,13 @@ impl Settlement {
     /// The attempt whose answer this is. Whether it was a re-run is not known here, so what would be doubtful in one is
     /// taken for doubtful.
     fn held(&self, claim: &Claim, terms: &Terms) -> Held {
-        let kind = match terms.downstream {
-            Downstream::Unsafe => AttemptKind::First,
-            Downstream::Idempotent { .. } => AttemptKind::Rerun,
-        };
-        Held { attempt: Attempt { id: self.attempt, kind }, claim: claim.clone() }
+        Held { attempt: Attempt { id: self.attempt, kind: kind(terms) }, claim: claim.clone() }
+    }
+
+    /// Where this answer leaves the claim, for the log.
+    fn comes_to(&self, end: &End) -> Option<&'static str> {
+        let terms = self.operation.mutation()?.terms(self.clerk.upstream_timeout);
+        Some(ledger::comes_to(&kind(&terms), &end.came).as_str())
     }
 
     /// The claim is settled already: by this same answer, as a rule.
@@ -201,5 +206,13 @@ impl Settlement {
             executed: end.executed,
             upstream_status: end.status,
         }
+    }
+}
+
+/// What the attempt is taken for.
+fn kind(terms: &Terms) -> AttemptKind {
+    match terms.downstream {
+        Downstream::Unsafe => AttemptKind::First,
+        Downstream::Idempotent { .. } => AttemptKind::Rerun,
     }
 }

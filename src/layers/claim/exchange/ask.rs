@@ -6,10 +6,11 @@
 //! Absent on purpose: choices, as in [`meet`](super::meet).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tower::Service;
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::meet::{Course, Patience};
 use super::{COME_BACK, Exchange, first_seen, unavailable};
@@ -107,7 +108,7 @@ where
                         Claiming::Other(other) => other,
                     }
                 }
-                Course::Abandon { expect, draft } => Arc::new(self.abandon(expect, &draft).await?),
+                Course::Abandon { expect, draft } => Arc::new(self.abandon(&seen, expect, &draft).await?),
                 Course::Wait(refusal) => {
                     if fresh {
                         pen.tell(&seen);
@@ -183,12 +184,24 @@ where
     }
 
     /// Declares a dead owner's claim unknown, with the row that the owner could not write.
-    async fn abandon(&self, expect: Expect, draft: &Draft) -> Result<Seen, Refusal> {
-        info!(attempt = %draft.attempt_id, "A claim's owner is gone; its outcome is unknown.");
+    async fn abandon(&self, seen: &Seen, expect: Expect, draft: &Draft) -> Result<Seen, Refusal> {
         let event = AuditEvent::abandoned(event_id(), draft.facts.clone());
         let swap = self.swap(expect, draft, Some(event)).await.map_err(|fault| unavailable(&fault))?;
         Ok(match swap {
-            Swap::Applied { now } => Seen { row: Some(draft.at(now, expect)), now },
+            Swap::Applied { now } => {
+                let id = &self.id;
+                let lease_until = seen.row.as_ref().and_then(|row| row.lease_until);
+                warn!(
+                    tenant = id.tenant,
+                    tool = id.tool,
+                    key = id.key,
+                    attempt = %draft.attempt_id,
+                    silent_for = ?lease_until.map_or(Duration::ZERO, |until| now.since(until)),
+                    age = ?now.since(first_seen(seen)),
+                    "The owner of a claim is gone: its lease lapsed. Its outcome is unknown."
+                );
+                Seen { row: Some(draft.at(now, expect)), now }
+            }
             Swap::Mismatch { row, now } => Seen { row: row.map(|row| *row), now },
         })
     }

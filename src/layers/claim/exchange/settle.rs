@@ -6,13 +6,13 @@
 
 use tokio::time::sleep;
 use tower::Service;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::ask::Unsure;
 use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
-use crate::domain::ledger::{self, Admission, Attempt, Came, Held, Terms};
+use crate::domain::ledger::{self, Admission, Attempt, Came, Held, Status, Terms};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::Answer;
@@ -66,6 +66,11 @@ where
             unsent: matches!(&end.heard, Heard::NotRun(Refusal::StoreUnavailable)),
         };
         let marks = Marks { possible_duplicate: twin, ..Marks::default() };
+        let (id, attempt) = (&settlement.id, settlement.attempt.id);
+        let came_to = ledger::comes_to(&settlement.attempt.kind, &settlement.came);
+        if came_to == Status::Unknown {
+            warn!(tenant = id.tenant, tool = id.tool, key = id.key, %attempt, "A mutation's outcome is unknown.");
+        }
         let (store, journal) = (&self.clerk.store, &self.clerk.journal);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -77,7 +82,15 @@ where
                 Ok(Stored::TooLate) => return self.tell_late(&end, &settlement, marks),
                 Err(fault) => fault,
             };
-            error!(error = %Chain(&fault), "A settlement waits for the store.");
+            error!(
+                tenant = id.tenant,
+                tool = id.tool,
+                key = id.key,
+                %attempt,
+                came_to = came_to.as_str(),
+                error = %Chain(&fault),
+                "A settlement waits for the store."
+            );
             // Kept first: a process that dies once the caller has its answer must not have forgotten it.
             let kept = journal.keep(&settlement).await;
             self.tell_end(&end, None, &settlement, marks.clone());
