@@ -26,7 +26,7 @@ pub(super) struct Audit {
     #[arg(long)]
     tool: Option<String>,
     /// Only with this idempotency key
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     key: Option<String>,
     /// Only this user's
     #[arg(long)]
@@ -75,12 +75,20 @@ impl Audit {
             limit: self.limit,
         };
         let events = opened.store.events(&filter).await?;
-        screen::show(&if self.json { lines(&events) } else { table(&events) })?;
+        screen::show(&match (self.json, events.is_empty()) {
+            (true, _) => lines(&events),
+            (false, false) => table(&events),
+            (false, true) => String::new(),
+        })?;
         if u32::try_from(events.len()) == Ok(self.limit) {
             screen::tell(&format!("Only the newest {} rows are shown; --limit shows more.", self.limit));
         }
-        if let (true, Some(hint)) = (events.is_empty(), self.reason.as_deref().and_then(unknown)) {
-            screen::tell(&hint);
+        if events.is_empty() {
+            let hint = self.reason.as_deref().and_then(unknown);
+            let hint = hint.or_else(|| (!self.json).then(|| "No row was found.".to_owned()));
+            if let Some(hint) = hint {
+                screen::tell(&hint);
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::resolve::Resolve;
 use super::{audit, next, rows, screen};
 use crate::config::ConfigFlags;
 use crate::domain::json::{Json, Object};
-use crate::domain::ledger::Status;
+use crate::domain::ledger::{ClaimId, Status};
 use crate::domain::time::Timestamp;
 use crate::store::{AuditFilter, ClaimFilter, ListedClaim};
 
@@ -36,7 +36,7 @@ pub(super) struct List {
     #[arg(long)]
     tool: Option<String>,
     /// Only with this idempotency key
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     key: Option<String>,
     /// Only this user's
     #[arg(long)]
@@ -72,8 +72,8 @@ pub(super) struct Which {
     /// The idempotency key
     #[arg(value_name = "KEY")]
     positional: Option<String>,
-    /// The same
-    #[arg(long)]
+    /// The same, also where it begins with a dash
+    #[arg(long, allow_hyphen_values = true)]
     key: Option<String>,
     /// Its tenant
     #[arg(long)]
@@ -133,7 +133,7 @@ impl Show {
         let now = opened.store.read(&found.id).await?.now;
         let policy = opened.policy();
         let operation = policy.as_ref().and_then(|policy| policy.of_name(&found.id.tool)).map(AsRef::as_ref);
-        let advice = next::advice(&found.claim, &found.id.key, now, operation);
+        let advice = next::advice(&found.claim, &name(&opened, &found.id).await?, now, operation);
         let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
         Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
     }
@@ -152,17 +152,40 @@ impl Which {
         };
         let mut found = opened.store.claims(&filter).await?;
         match (found.pop(), found.is_empty()) {
-            (None, _) => Err(Failure::failed("there is no such claim")),
+            (None, _) => Err(Failure::failed(format!("there is no such claim: {}", sought(&filter)))),
             (Some(only), true) => Ok(only),
             (Some(last), false) => {
                 found.push(last);
-                let names = found.iter().map(|ListedClaim { id, .. }| {
-                    format!("\n  --tenant {} --service {} --tool {}", id.tenant, id.service, id.tool)
+                let names = found.iter().map(|ListedClaim { id, claim }| {
+                    format!("\n  {}   # {}", beside_the_key(id), claim.status.as_str())
                 });
                 Err(Failure::failed(format!("several claims have this key:{}", names.collect::<String>())))
             }
         }
     }
+}
+
+/// Where a claim was looked for.
+fn sought(filter: &ClaimFilter) -> String {
+    let names = [("tenant", &filter.tenant), ("service", &filter.service), ("tool", &filter.tool)];
+    let names = names.map(|(name, value)| match value {
+        Some(value) => format!("{name} {value}"),
+        None => format!("any {name}"),
+    });
+    format!("key {}; {}", filter.key.as_deref().unwrap_or_default(), names.join(", "))
+}
+
+/// What names this claim in a command, and no other: its key, and what else it needs where several have that.
+async fn name(opened: &Opened, id: &ClaimId) -> Result<String, Failure> {
+    let filter = ClaimFilter { key: Some(id.key.clone()), limit: 2, ..ClaimFilter::default() };
+    let key = format!("--key={}", screen::word(&id.key));
+    let is_only = opened.store.claims(&filter).await?.len() < 2;
+    Ok(if is_only { key } else { format!("{key} {}", beside_the_key(id)) })
+}
+
+fn beside_the_key(ClaimId { tenant, service, tool, .. }: &ClaimId) -> String {
+    let [tenant, service, tool] = [tenant, service, tool].map(|name| screen::word(name));
+    format!("--tenant={tenant} --service={service} --tool={tool}")
 }
 
 fn lines(claims: &[ListedClaim], with_answer: bool) -> String {

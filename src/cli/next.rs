@@ -53,10 +53,10 @@ fn way_out(operation: Option<&Operation>) -> Option<Way> {
     asked.map(|how| Way::Asked { whom: how.asked() })
 }
 
-/// Whole sentences for one unknown claim; nothing for any other.
+/// Whole sentences for one unknown claim; nothing for any other. `named` is the claim's name in a command.
 pub(super) fn advice(
     claim: &Claim,
-    key: &str,
+    named: &str,
     now: Timestamp,
     operation: Option<&Operation>,
 ) -> Option<String> {
@@ -82,17 +82,23 @@ pub(super) fn advice(
         }
         None => lines.push("Nobody asks the app: look there whether it ran, then say so:".to_owned()),
     }
-    // As a shell takes it whole.
-    let key = key.replace('\'', r"'\''");
-    lines.push(format!("  oncegate claims resolve '{key}' --completed --because '…'   # it ran"));
-    lines.push(format!("  oncegate claims resolve '{key}' --released --because '…'    # it did not"));
+    let operator = if has_name() { "" } else { " --operator NAME" };
+    lines.push(format!("  oncegate claims resolve {named} --completed --because '…'{operator}   # it ran"));
+    lines.push(format!(
+        "  oncegate claims resolve {named} --released --because '…'{operator}    # it did not"
+    ));
     if let Some(until) = claim.attempt_until.filter(|until| *until > now) {
         lines.push(format!(
-            "It may still be running until {}; --released is refused until then.",
+            "It may still be running until {}; --released is refused until then (with --force it is not, and a retry may run it twice).",
             rows::time(until)
         ));
     }
     Some(lines.iter().map(|line| screen::plain(line) + "\n").collect())
+}
+
+/// Whether the environment says who the operator is.
+fn has_name() -> bool {
+    std::env::var("USER").is_ok_and(|name| !name.trim().is_empty())
 }
 
 /// A time for a person: its two largest units.

@@ -17,10 +17,11 @@ use crate::config::{ConfigFlags, load_policy};
 use crate::domain::answer::{Kept, Kind};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::{Json, MAX_DEPTH};
-use crate::domain::ledger::{self, Claim, ClaimId, Resolution};
-use crate::domain::policy::Operation;
+use crate::domain::ledger::{self, Claim, ClaimId, Resolution, ResolveFault};
+use crate::domain::policy::{Kind as OperationKind, Operation};
 use crate::domain::redact::{Redactor, has_secret};
 use crate::domain::units::parse_duration;
+use crate::mcp::found::as_answer;
 use crate::store::{Swap, Write, event_id};
 
 /// The largest answer that is taken from a file, in bytes.
@@ -36,7 +37,10 @@ pub(super) struct Resolve {
     /// It ran: retries hear its answer, or that none was kept
     #[arg(long)]
     completed: bool,
-    /// The answer: a file with the JSON of the call's `result`
+    /// The answer that retries get: a file with a JSON object
+    ///
+    /// What the app knows of the call, as in `{"refund":{"id":"re_1","amount_cents":1200}}`, or a tool's whole result, as in
+    /// `{"content":[{"type":"text","text":"Refunded."}]}`. Masked as the policy says.
     #[arg(long, value_name = "FILE", conflicts_with = "released")]
     response: Option<PathBuf>,
     /// It did not run: the same key may try again
@@ -49,8 +53,8 @@ pub(super) struct Resolve {
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     because: String,
     /// Who decides this; it goes into the audit
-    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    operator: String,
+    #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
+    operator: Option<String>,
     /// How long the settled claim is remembered [the operation's ttl]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ttl: Option<Duration>,
@@ -60,6 +64,9 @@ pub(super) struct Resolve {
 
 impl Resolve {
     pub(super) async fn run(self) -> Result<(), Failure> {
+        let operator = self.operator.as_deref().filter(|name| !name.trim().is_empty());
+        let operator =
+            operator.ok_or_else(|| Failure::usage("say who you are: --operator NAME (USER is not set)"))?;
         let opened = Opened::new(&self.config).await?;
         let id = self.which.find(&opened).await?.id;
         let policy = opened.layers.policy_dir().and_then(|dir| load_policy(&dir));
@@ -86,11 +93,11 @@ impl Resolve {
             let dead = ledger::abandon(&row, seen.now);
             let is_last = dead.is_none();
             let event = if is_last {
-                self.event(&id, &row)
+                self.event(operator, &id, &row)
             } else {
                 AuditEvent::abandoned(event_id(), row.facts.clone())
             };
-            let resolved = || ledger::resolve(&row, &resolution, seen.now, ttl).map_err(Failure::failed);
+            let resolved = || ledger::resolve(&row, &resolution, seen.now, ttl).map_err(refused);
             let (expect, next) = dead.map_or_else(resolved, Ok)?;
             let write = Write { id: id.clone(), expect, next, event: Some(event) };
             match opened.store.swap(write).await? {
@@ -111,11 +118,9 @@ impl Resolve {
         Err(Failure::failed("the claim kept changing; look at it again"))
     }
 
-    fn event(&self, id: &ClaimId, row: &Claim) -> AuditEvent {
-        let mut args = Json::object([
-            ("operator", Json::from(self.operator.as_str())),
-            ("because", self.because.as_str().into()),
-        ]);
+    fn event(&self, operator: &str, id: &ClaimId, row: &Claim) -> AuditEvent {
+        let mut args =
+            Json::object([("operator", Json::from(operator)), ("because", self.because.as_str().into())]);
         if let (true, Some(members)) = (self.force, args.as_object_mut()) {
             members.insert("forced", true);
         }
@@ -142,6 +147,15 @@ impl Resolve {
     }
 }
 
+fn refused(fault: ResolveFault) -> Failure {
+    match fault {
+        ResolveFault::MayStillRun(_) => Failure::failed(format!(
+            "{fault}; wait, or release it with --force: a retry may then run it twice"
+        )),
+        ResolveFault::NotUnknown(_) | ResolveFault::StillOwned(_) => Failure::failed(fault),
+    }
+}
+
 fn event(facts: Facts, reason: &str, executed: Executed) -> AuditEvent {
     AuditEvent {
         id: event_id(),
@@ -155,18 +169,22 @@ fn event(facts: Facts, reason: &str, executed: Executed) -> AuditEvent {
     }
 }
 
-/// The answer in a file, as the ledger keeps it: redacted like any other, and refused where a secret remains.
+/// The answer in a file, as the ledger keeps it: in a form that clients can read, redacted like any other, and refused where a secret remains.
 fn answer(path: &Path, operation: Option<&Operation>) -> Result<Bytes, Failure> {
     let fault = |what: &str| Failure::failed(format!("{} {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {error}")))?;
     if bytes.len() > MAX_ANSWER_BYTES {
         return Err(fault("is larger than 1 MiB"));
     }
-    let mut result =
-        Json::parse(&bytes, MAX_DEPTH).map_err(|error| fault(&format!("is not JSON: {error}")))?;
-    if result.as_object().is_none() {
-        return Err(fault("does not hold a JSON object, as the `result` of a call is"));
+    let found = Json::parse(&bytes, MAX_DEPTH).map_err(|error| fault(&format!("is not JSON: {error}")))?;
+    match found.as_object() {
+        None => return Err(fault("does not hold a JSON object, as the `result` of a call is")),
+        Some(message) if message.contains("jsonrpc") => {
+            return Err(fault("holds a whole JSON-RPC message; give the object in its `result`"));
+        }
+        Some(_) => {}
     }
+    let mut result = Json::Object(as_answer(operation.map_or(OperationKind::Tool, Operation::kind), found));
     if let Some(operation) = operation {
         operation.redactor().mask_result(&mut result);
     }

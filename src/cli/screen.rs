@@ -51,6 +51,15 @@ fn is_obeyed(character: char) -> bool {
         || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
+/// `text`, as a shell takes it whole.
+pub(super) fn word(text: &str) -> String {
+    let is_safe = |character: char| character.is_ascii_alphanumeric() || "-_.:/@%+,".contains(character);
+    if !text.is_empty() && text.chars().all(is_safe) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// `text`, cut where it is longer than `most` characters.
 pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {

@@ -9,6 +9,7 @@ pub mod capabilities;
 pub mod collect;
 pub mod errors;
 pub mod events;
+pub mod found;
 pub mod given;
 pub mod headers;
 pub mod judge;

@@ -118,7 +118,7 @@ async fn where_there_is_no_file_that_is_said_first() {
     }
     assert_eq!(
         said(&house, &["audit", "--store-url", "sqlite:oncegate.db"], &[], 0),
-        "",
+        "No row was found.\n",
         "no file is needed"
     );
 }

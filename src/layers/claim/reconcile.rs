@@ -22,11 +22,10 @@ use super::keep;
 use crate::domain::actor::Actor;
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::chain::Chain;
-use crate::domain::json::{Json, MAX_DEPTH, Object};
+use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::ledger::{self, Claim, ClaimId, Resolution, ResolveFault};
 use crate::domain::policy::{
-    About, Forwarded as KeyParts, Kind, Mutation, Operation, Policy, Proven, Question, Reconcile, Told,
-    Unaskable,
+    About, Forwarded as KeyParts, Mutation, Operation, Policy, Proven, Question, Reconcile, Told, Unaskable,
 };
 use crate::domain::redact::Redactor;
 use crate::domain::time::Timestamp;
@@ -34,6 +33,7 @@ use crate::layers::authorize::Court;
 use crate::layers::forward::Road;
 use crate::layers::forward::question::Answered;
 use crate::mcp::errors::code_of;
+use crate::mcp::found::as_answer;
 use crate::mcp::judge::is_tool_error;
 use crate::meter::Meter;
 use crate::store::{Seen, Store, StoreError, Swap, Write, event_id};
@@ -296,25 +296,6 @@ fn content(result: &Json) -> Option<Json> {
     texts.find_map(|text| {
         Json::parse(text.as_bytes(), MAX_DEPTH).ok().filter(|json| json.as_object().is_some())
     })
-}
-
-/// What was found, in the form in which the call itself would have been answered.
-fn as_answer(kind: Kind, found: Json) -> Object {
-    match (kind, found) {
-        (Kind::Tool, Json::Object(mut whole))
-            if whole.get("content").is_some_and(|it| it.as_array().is_some()) =>
-        {
-            whole.remove("_meta");
-            whole
-        }
-        (Kind::Tool, found) => {
-            let text = Json::object([("type", Json::from("text")), ("text", found.to_string().into())]);
-            let structured = found.as_object().is_some().then(|| ("structuredContent", found.clone()));
-            [("content", Json::Array(vec![text]))].into_iter().chain(structured).collect()
-        }
-        (Kind::Method, Json::Object(whole)) => whole,
-        (Kind::Method, found) => [("value", found)].into_iter().collect(),
-    }
 }
 
 /// The row of what was found out. Its arguments say who was asked.

@@ -84,8 +84,16 @@ async fn every_filter_of_the_list_must_hold_and_the_newest_come_first() {
 #[tokio::test]
 async fn a_claim_is_shown_with_its_answer_and_its_audit_rows() {
     let house = with_claims().await;
-    check(&house, &["claims", "show", "nothing"], 1, "there is no such claim");
-    check(&house, &["claims", "show", "done"], 1, "--tenant other --service billing --tool send_mail");
+    check(
+        &house,
+        &["claims", "show", "nothing", "--tool", "refund_order"],
+        1,
+        "there is no such claim: key nothing; any tenant, service billing, tool refund_order",
+    );
+    for (tenant, tool, status) in [("acme", "refund_order", "completed"), ("other", "send_mail", "failed")] {
+        let named = format!("\n  --tenant={tenant} --service=billing --tool={tool}   # {status}\n");
+        check(&house, &["claims", "show", "done"], 1, &named);
+    }
     let claim = &house.lines(&["claims", "show", "--key", "done", "--tenant", "acme", "--json"])[0];
     assert_eq!(claim["status"], "completed");
     assert_eq!(claim["attempt"]["args"]["order_id"], "ord_9f2");
@@ -121,13 +129,88 @@ async fn a_list_says_what_is_next_and_a_sheet_what_to_do() {
     }
     let sheet = house.succeeds(&["claims", "show", "it's asked"]);
     assert!(sheet.contains("The app is asked (GET /asked/{key})"), "{sheet}");
-    assert!(sheet.contains(r"claims resolve 'it'\''s asked' --released --because"), "{sheet}");
+    assert!(sheet.contains(r"claims resolve --key='it'\''s asked' --released --because '…'    #"), "{sheet}");
     let sheet = house.succeeds(&["claims", "show", "running"]);
     assert!(
         sheet.contains("Nobody asks the app") && sheet.contains("--released is refused until then"),
         "{sheet}"
     );
     assert!(!house.succeeds(&["claims", "show", "owned"]).contains("Nobody knows"));
+}
+
+/// The commands that a sheet ends with, as a shell takes them.
+fn offered(house: &House, which: &[&str], user: Option<&str>) -> Vec<String> {
+    let mut command = house.command(&[&["claims", "show"], which].concat());
+    command.env_remove("USER").envs(user.map(|user| ("USER", user)));
+    let sheet = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    sheet.lines().filter_map(|line| Some(line.strip_prefix("  oncegate ")?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn what_a_sheet_offers_can_be_pasted() {
+    let house = with_claims().await;
+    let store = house.store().await;
+    let odd = "-it's \"$HOME\"";
+    for tenant in ["acme", "other"] {
+        let tenant_id = tenant.to_owned();
+        put(&*store, Facts { tenant_id, ..facts("refund_order", odd) }, |_| {}).await;
+    }
+    put(&*store, facts("refund_order", "-dash-key"), |_| {}).await;
+    store.close().await;
+    for (which, user) in [
+        (&["--key", "-dash-key"][..], Some("ann")),
+        (&["--key", odd, "--tenant", "other"], None),
+        (&["--tenant", "acme", "--", odd], Some("")),
+    ] {
+        let offered = offered(&house, which, user);
+        assert_eq!(offered.len(), 2, "{which:?}");
+        let mut shell = std::process::Command::new("sh");
+        let line = format!("exec \"$0\" {}", offered[1]);
+        shell.args(["-c", &line]).arg(crate::harness::gate::binary().get_program());
+        shell
+            .env_remove("ONCEGATE_TEST_POSTGRES")
+            .current_dir(house.path(""))
+            .env_remove("USER")
+            .envs(user.map(|user| ("USER", user)));
+        let output = shell.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {errors}");
+    }
+    let released = house.lines(&["claims", "list", "--status", "failed", "--tool", "refund_order", "--json"]);
+    let released: Vec<_> = released.iter().map(|row| row["tenant_id"].clone()).collect();
+    assert_eq!(released, ["acme", "other", "acme"]);
+}
+
+#[tokio::test]
+async fn whoever_resolves_a_claim_says_who_it_is() {
+    let house = with_claims().await;
+    for user in [None, Some(""), Some(" ")] {
+        let mut command = house.command(&resolve("unknown", &["--released"]));
+        command.env_remove("USER").envs(user.map(|user| ("USER", user)));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert_eq!(errors, "say who you are: --operator NAME (USER is not set)\n");
+    }
+    assert_eq!(shown(&house, "unknown")["status"], "unknown");
+}
+
+#[tokio::test]
+async fn an_answer_that_somebody_found_is_kept_as_a_client_can_read_it() {
+    let house = with_claims().await;
+    house.write("answer.json", r#"{"id":9007199254740993,"card":"x"}"#);
+    house.succeeds(&resolve("unknown", &["--completed", "--response", "answer.json"]));
+    let body = &shown(&house, "unknown")["response"]["body"];
+    assert_eq!(body["structuredContent"].to_string(), r#"{"card":"***","id":9007199254740993}"#);
+    let text = r#"{"id":9007199254740993,"card":"***"}"#;
+    assert_eq!(body["content"], json!([{ "type": "text", "text": text }]));
+    house.write("answer.json", r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
+    check(
+        &house,
+        &resolve("running", &["--completed", "--response", "answer.json"]),
+        1,
+        "answer.json holds a whole JSON-RPC message; give the object in its `result`",
+    );
 }
 
 #[tokio::test]
@@ -157,7 +240,12 @@ async fn a_released_claim_may_try_again_and_the_audit_says_who_said_so_and_why()
 #[tokio::test]
 async fn a_claim_whose_attempt_may_still_run_is_released_only_by_force() {
     let house = with_claims().await;
-    check(&house, &resolve("running", &["--released"]), 1, "the attempt may still run for another");
+    check(
+        &house,
+        &resolve("running", &["--released"]),
+        1,
+        " s; wait, or release it with --force: a retry may then run it twice",
+    );
     check(
         &house,
         &resolve("owned", &["--released", "--force"]),
