@@ -21,7 +21,8 @@ async fn a_gate_that_cannot_log_serves_calls_looks_after_claims_and_ends_as_ever
         let upstream = Upstream::start().await;
         let setup = Setup::new(home, &upstream.url()).policy("lease = \"60s\"", "lease = \"1s\"");
         let mut gate = Gate::start(setup).await;
-        upstream.script("refund_order", [Answer::hang(), Answer::reset()]);
+        let refunded = Answer::tool("refunded", &json!({ "run": 3 }));
+        upstream.script("refund_order", [Answer::hang(), Answer::reset(), refunded]);
         let open = refund(&gate, "left").open().await;
         upstream.called("refund_order", 1).await;
         gate.kill();
