@@ -134,8 +134,7 @@ async fn an_answer_that_could_not_be_stored_outlives_the_process_and_is_replayed
     on_every_store(async |home| {
         let mut scene = Scene::new(home, |setup| setup).await;
         let hold = scene.upstream.hold("refund_order");
-        let ask = scene.refund("k1").without("Accept").header("Accept", "application/json");
-        let open = ask.open().await;
+        let open = scene.refund("k1").without("Accept").header("Accept", "application/json").open().await;
         scene.upstream.called("refund_order", 1).await;
         scene.begin().await;
         hold.release();
@@ -293,8 +292,7 @@ async fn a_read_that_was_answered_has_its_row_though_its_gate_died_with_many_in_
 async fn what_the_store_will_not_take_stays_and_keeps_nobody_else_waiting() {
     let mut scene = Scene::new(Home::Postgres, |setup| setup).await;
     assert_eq!(scene.gate.stop().await, Some(0));
-    let path = scene.folder.path().join("spool");
-    let spool = crate::spool::open(&path).await;
+    let spool = crate::spool::open(&scene.folder.path().join("spool")).await;
     // No index entry can hold this name, and no page can compress it.
     let endless: String = (0..500).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
     spool.keep_row(event("before"), None).await.expect("there is room");
@@ -318,8 +316,8 @@ async fn a_full_spool_refuses_reads_before_they_run() {
     let mut scene =
         Scene::new(Home::Postgres, |setup| spooling(setup).set("audit.spool_limit", "1MiB")).await;
     scene.begin_and_be_noticed().await;
-    let line = "x".repeat(120);
-    let large: serde_json::Map<_, _> = (0..50).map(|n| (format!("line{n}"), json!(line))).collect();
+    let large: serde_json::Map<_, _> =
+        (0..50).map(|n| (format!("line{n}"), json!("x".repeat(120)))).collect();
     let mut served = 0;
     let refused = loop {
         let reply = scene.gate.client(Era::Modern).tool("get_invoice", &json!(large)).send().await;
