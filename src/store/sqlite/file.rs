@@ -42,15 +42,6 @@ pub(super) fn open(path: &str, role: Role) -> Result<Opened, StoreError> {
         Role::Serve => {
             let path = resolved(path)?;
             let lock = lock(&path)?;
-            // Before SQLite opens it: closing a file drops the locks that this process holds on it.
-            drop(
-                OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .mode(0o600)
-                    .open(&path)
-                    .map_err(unusable(&path))?,
-            );
             (path, Some(lock))
         }
         Role::Inspect => (path.to_owned(), None),
@@ -60,18 +51,15 @@ pub(super) fn open(path: &str, role: Role) -> Result<Opened, StoreError> {
     Ok(Opened { writer, desk, lock })
 }
 
-/// One name for the file, however it was named: the lock stands beside it.
+/// One name for the file, however it was named: the lock stands beside it. A file that is not there is made first: a link
+/// to where nothing is yet leads to it only then. One that is there is left alone: closing a file drops the locks that
+/// SQLite holds on it in this process.
 fn resolved(path: &Path) -> Result<PathBuf, StoreError> {
     if let Ok(there) = fs::canonicalize(path) {
         return Ok(there);
     }
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        Some(_) | None => Path::new("."),
-    };
-    let folder = fs::canonicalize(folder).map_err(unusable(path))?;
-    let name = path.file_name().ok_or_else(|| StoreError::Unfit(format!("{}: no file", path.display())))?;
-    Ok(folder.join(name))
+    drop(OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(unusable(path))?);
+    fs::canonicalize(path).map_err(unusable(path))
 }
 
 /// Takes the lock of the serving process.

@@ -27,6 +27,23 @@ async fn a_second_serving_process_is_refused_and_a_third_has_the_file_once_it_is
     assert_eq!(keys(&again, ClaimFilter::default()).await, ["k"]);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn one_process_serves_a_file_though_its_name_is_a_link_to_where_nothing_was() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, link) = (folder.path().join("file.db"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let [url, link] = [&file, &link].map(|path| format!("sqlite:{}", path.display()));
+    refusal(&link, Role::Inspect).await;
+    assert!(!file.exists(), "who only looks makes nothing");
+    let store = open(&link, StoreOptions::new(Role::Serve)).await.expect("a store");
+    for name in [&link, &url] {
+        let told = refusal(name, Role::Serve).await;
+        assert!(told.contains("another process serves"), "{told}");
+    }
+    store.close().await;
+}
+
 #[tokio::test]
 async fn a_dropped_store_hands_its_file_over_with_every_row() {
     let place = Place::on(Home::Sqlite).await;
