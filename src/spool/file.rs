@@ -1,40 +1,36 @@
-//! The file: how it is opened, mended, written, read, and made small again. Everything here blocks.
+//! What is in the file: how it is mended, written, read, and made small again. Everything here blocks.
 //!
-//! Promises: at most one process has it; what [`Book::append`] returned for is on the disk; what is found damaged is kept
-//! in a file beside it, and whatever else can be read goes on waiting in its order; a file that is written anew takes the
-//! place of the old one whole, or not at all.
+//! Promises: what [`Book::append`] returned for is on the disk, in the file that the next process opens; what is found
+//! damaged, at the start or later, is kept in a file beside it, and whatever else can be read goes on waiting in its order.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
 use super::SpoolFault;
+use super::disk::{self, unusable};
 use super::frame::{self, Gap, HEAD, Scan};
 use super::record::Record;
-
-/// How long a process that is just ending may still hold the file.
-const HANDOVER: Duration = Duration::from_secs(2);
-
-/// Between two looks at that.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The open file, and what in it still waits.
 pub(super) struct Book {
     path: PathBuf,
     file: File,
+    /// Whether a crash would leave this file under its name, not the one whose place it took.
+    is_in_place: bool,
     /// Held as long as the process has the file.
     _lock: File,
     /// Where the next frame goes.
     end: u64,
     /// What waits, in its order.
     waiting: BTreeMap<u64, Place>,
+    /// What waited, cannot be read, and is not kept aside yet.
+    damaged: Vec<Place>,
     /// How many bytes that is.
     weight: u64,
     /// The number of the next record.
@@ -50,16 +46,18 @@ struct Place {
 
 impl Book {
     pub(super) fn open(path: &Path) -> Result<Self, SpoolFault> {
-        let path = resolved(path).map_err(|source| unusable(path, source))?;
-        let lock = lock(&path)?;
+        let path = disk::resolved(path).map_err(|source| unusable(path, source))?;
+        let lock = disk::lock(&path)?;
         let mended = mend(&path).map_err(|source| unusable(&path, source))?;
-        let file = opened(&path).map_err(|source| unusable(&path, source))?;
+        let file = disk::opened(&path).map_err(|source| unusable(&path, source))?;
         let mut book = Self {
             path,
             file,
+            is_in_place: true,
             _lock: lock,
             end: mended.length,
             waiting: BTreeMap::new(),
+            damaged: Vec::new(),
             weight: 0,
             next: 1,
         };
@@ -93,13 +91,10 @@ impl Book {
         if self.weight.saturating_add(more) > limit {
             return false;
         }
-        match self.write_anew() {
-            Ok(()) => self.end.saturating_add(more) <= limit,
-            Err(error) => {
-                warn!(file = %self.path.display(), error = %error, "The spool could not be made smaller.");
-                false
-            }
+        if let Err(error) = self.write_anew() {
+            warn!(file = %self.path.display(), error = %error, "The spool could not be made smaller.");
         }
+        self.end.saturating_add(more) <= limit
     }
 
     /// Writes records down, all of them or none.
@@ -107,6 +102,10 @@ impl Book {
         let mut group = Vec::with_capacity(records.iter().map(|record| record.len() + HEAD).sum());
         for record in records {
             frame::push(&mut group, self.end, record);
+        }
+        if !self.is_in_place {
+            disk::sync_folder(&self.path)?;
+            self.is_in_place = true;
         }
         let written = self.file.write_all_at(&group, self.end).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -124,21 +123,47 @@ impl Book {
     }
 
     /// The first records behind the one with number `after`: so many at most, and of so many bytes, but one at least.
-    pub(super) fn read(&self, after: u64, most: usize, weight: usize) -> io::Result<Vec<(u64, Record)>> {
-        let (mut found, mut whole) = (Vec::new(), 0);
-        for (number, place) in self.waiting.range(after.saturating_add(1)..).take(most) {
+    /// What is found damaged does not wait any more.
+    pub(super) fn read(&mut self, after: u64, most: usize, weight: usize) -> io::Result<Vec<(u64, Record)>> {
+        let (mut found, mut damaged, mut whole) = (Vec::new(), Vec::new(), 0);
+        for (number, place) in self.waiting.range(after.saturating_add(1)..) {
             whole += place.length;
-            if whole > weight && !found.is_empty() {
+            if found.len() >= most || whole > weight && !found.is_empty() {
                 break;
             }
-            let mut frame = vec![0; place.length];
-            self.file.read_exact_at(&mut frame, place.at)?;
-            let record = frame::record_of(&frame).and_then(Record::decode);
-            let damaged =
-                || io::Error::new(io::ErrorKind::InvalidData, format!("offset {}: damaged", place.at));
-            found.push((*number, record.ok_or_else(damaged)?));
+            match self.frame(*place)?.as_deref().and_then(frame::record_of).and_then(Record::decode) {
+                Some(record) => found.push((*number, record)),
+                None => damaged.push(*number),
+            }
+        }
+        if !damaged.is_empty() {
+            self.put_aside(&damaged);
+            if let Err(error) = self.write_anew() {
+                error!(
+                    file = %self.path.display(),
+                    error = %error,
+                    "The damaged part of the spool could not be kept aside. It is left in the file."
+                );
+            }
         }
         Ok(found)
+    }
+
+    /// The bytes at this place, where the file is so long.
+    fn frame(&self, place: Place) -> io::Result<Option<Vec<u8>>> {
+        let mut frame = vec![0; place.length];
+        match self.file.read_exact_at(&mut frame, place.at) {
+            Ok(()) => Ok(Some(frame)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(io::Error::new(error.kind(), format!("offset {}: {error}", place.at))),
+        }
+    }
+
+    /// What cannot be read keeps nobody waiting.
+    fn put_aside(&mut self, numbers: &[u64]) {
+        let gone: Vec<_> = numbers.iter().filter_map(|number| self.waiting.remove(number)).collect();
+        self.weight -= gone.iter().map(|place| place.length as u64).sum::<u64>();
+        self.damaged.extend(gone);
     }
 
     /// Forgets records that need not wait any more; a file in which nothing waits is made empty.
@@ -146,6 +171,9 @@ impl Book {
         for number in numbers {
             let gone = self.waiting.remove(number);
             self.weight -= gone.map_or(0, |place| place.length as u64);
+        }
+        if self.waiting.is_empty() && !self.damaged.is_empty() {
+            return self.write_anew();
         }
         if self.waiting.is_empty() && self.end > 0 {
             self.file.set_len(0)?;
@@ -155,23 +183,35 @@ impl Book {
         Ok(())
     }
 
-    /// Writes what waits into a new file, which takes the place of the old one.
+    /// Writes what waits into a new file, which takes the place of the old one; what does not wait because it is damaged
+    /// is kept aside before.
     fn write_anew(&mut self) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        let mut places = Vec::with_capacity(self.waiting.len());
-        for place in self.waiting.values() {
-            let mut frame = vec![0; place.length];
-            self.file.read_exact_at(&mut frame, place.at)?;
-            let record = frame::record_of(&frame).ok_or(io::ErrorKind::InvalidData)?;
-            places.push(bytes.len() as u64);
+        let (mut bytes, mut places, mut damaged) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for (number, place) in &self.waiting {
+            let frame = self.frame(*place)?;
+            let Some(record) = frame.as_deref().and_then(frame::record_of) else {
+                damaged.push(*number);
+                continue;
+            };
+            places.insert(*number, Place { at: bytes.len() as u64, length: place.length });
             frame::push(&mut bytes, 0, record);
         }
-        replace(&self.path, &bytes)?;
-        self.file = opened(&self.path)?;
-        self.end = bytes.len() as u64;
-        for (place, at) in self.waiting.values_mut().zip(places) {
-            place.at = at;
+        self.put_aside(&damaged);
+        if !self.damaged.is_empty() {
+            let mut offsets: Vec<_> = self.damaged.iter().map(|place| place.at).collect();
+            offsets.sort_unstable();
+            let (mut found, mut file) = (Vec::new(), &self.file);
+            file.rewind()?;
+            file.read_to_end(&mut found)?;
+            let aside = disk::keep_aside(&self.path, &found)?;
+            tell_damaged(&self.path, &offsets, &aside, self.waiting.len());
         }
+        // From here on nothing waits in the old file: whatever fails, the new one is the one that is written.
+        self.file = disk::replace(&self.path, &bytes)?;
+        self.is_in_place = false;
+        self.end = bytes.len() as u64;
+        self.waiting = places;
+        self.damaged.clear();
         Ok(())
     }
 }
@@ -200,7 +240,7 @@ fn mend(path: &Path) -> io::Result<Mended> {
         }
         return Ok(Mended { length: bytes.len() as u64, frames });
     }
-    let mut damaged: Vec<usize> = unread.iter().map(|frame| frame.at).collect();
+    let mut damaged: Vec<u64> = unread.iter().map(|frame| frame.at as u64).collect();
     for gap in &gaps {
         match gap {
             Gap::Torn(hole) => warn!(
@@ -209,21 +249,13 @@ fn mend(path: &Path) -> io::Result<Mended> {
                 bytes = hole.len(),
                 "The spool ends in a write that was not finished, and not acknowledged; it is cut off."
             ),
-            Gap::Damaged(hole) => damaged.push(hole.start),
+            Gap::Damaged(hole) => damaged.push(hole.start as u64),
         }
     }
     if !damaged.is_empty() {
         damaged.sort_unstable();
-        let aside = keep_aside(path, &bytes)?;
-        error!(
-            file = %path.display(),
-            offsets = ?damaged,
-            kept = %aside.display(),
-            waiting = good.len(),
-            "The spool is damaged. All that can be read goes on; the whole file is kept as it was found. Records are \
-             JSON behind heads of 24 bytes: look there for rows that the audit lacks, resolve claims that it would have \
-             settled (`oncegate claims`), then delete it."
-        );
+        let aside = disk::keep_aside(path, &bytes)?;
+        tell_damaged(path, &damaged, &aside, good.len());
     }
     let (mut whole, mut places) = (Vec::new(), Vec::new());
     for frame in good {
@@ -231,85 +263,19 @@ fn mend(path: &Path) -> io::Result<Mended> {
         frame::push(&mut whole, 0, bytes.get(frame.record).unwrap_or_default());
         places.push(begin..whole.len());
     }
-    replace(path, &whole)?;
+    // Whoever opens it now syncs its folder.
+    disk::replace(path, &whole)?;
     Ok(Mended { length: whole.len() as u64, frames: places })
 }
 
-/// Writes the file once more, under a name that nothing has.
-fn keep_aside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
-    let mut number = 1_u32;
-    loop {
-        let aside = beside(path, &format!(".damaged-{number}"));
-        match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&aside) {
-            Ok(mut file) => {
-                file.write_all(bytes)?;
-                file.sync_all()?;
-                return Ok(aside);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Puts a file with these bytes in the place of the one that is there.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = beside(path, ".new");
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    sync_folder(path)
-}
-
-fn opened(path: &Path) -> io::Result<File> {
-    let file =
-        OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).open(path)?;
-    sync_folder(path)?;
-    Ok(file)
-}
-
-/// A file that was made or renamed is there after a crash only once its folder is on the disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-}
-
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(OsStr::new(end));
-    path.with_file_name(name)
-}
-
-/// One name for the file, however it was named: its lock stands beside it.
-fn resolved(path: &Path) -> io::Result<PathBuf> {
-    if let Ok(there) = fs::canonicalize(path) {
-        return Ok(there);
-    }
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    Ok(fs::canonicalize(folder)?.join(name))
-}
-
-fn lock(path: &Path) -> Result<File, SpoolFault> {
-    let beside = beside(path, ".lock");
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&beside);
-    let file = file.map_err(|source| unusable(&beside, source))?;
-    let until = Instant::now() + HANDOVER;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(source)) => return Err(unusable(&beside, source)),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => wait(LOOK),
-            Err(TryLockError::WouldBlock) => return Err(SpoolFault::Taken { file: path.to_owned() }),
-        }
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "files are opened on a thread that may block")]
-fn wait(time: Duration) {
-    std::thread::sleep(time);
-}
-
-fn unusable(path: &Path, source: io::Error) -> SpoolFault {
-    SpoolFault::Unusable { file: path.to_owned(), source }
+fn tell_damaged(path: &Path, offsets: &[u64], aside: &Path, waiting: usize) {
+    error!(
+        file = %path.display(),
+        offsets = ?offsets,
+        kept = %aside.display(),
+        waiting,
+        "The spool is damaged. All that can be read goes on; the whole file is kept as it was found. Records are JSON \
+         behind heads of 24 bytes: look there for rows that the audit lacks, resolve claims that it would have settled \
+         (`oncegate claims`), then delete it."
+    );
 }

@@ -6,6 +6,7 @@
 //!
 //! Absent on purpose: the store. Whoever empties this writes each record so that a second time changes nothing.
 
+mod disk;
 mod file;
 mod frame;
 mod record;

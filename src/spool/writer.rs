@@ -57,6 +57,8 @@ pub(super) fn serve(asks: &Receiver<Ask>, mut book: Book, shared: &Shared) {
                 let waiting = read.map(|found| {
                     found.into_iter().map(|(number, record)| Waiting { number, record }).collect()
                 });
+                // What was found damaged does not wait any more.
+                shared.publish(&book);
                 let _nobody_there = answer.send(waiting).is_err();
                 None
             }

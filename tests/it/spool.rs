@@ -1,7 +1,7 @@
 //! The spool's file: what was acknowledged is there, whatever becomes of the file.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use oncegate::domain::ledger::{Attempt, AttemptKind, Came, Downstream, Terms};
 use oncegate::domain::policy::Policy;
 use oncegate::meter::Meter;
 use oncegate::spool::{Known, Record, Settlement, Spool, SpoolFault};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -256,6 +257,96 @@ fn limit_files(most: Option<u64>) {
     let mut prlimit = std::process::Command::new("prlimit");
     let set = prlimit.args(["--pid", &pid, &format!("--fsize={most}:unlimited")]).status();
     assert!(set.expect("prlimit, of util-linux").success());
+}
+
+/// Does this while so many more files can be opened. This process is the test's own, so its limit is.
+async fn with_files_left<T>(left: usize, work: impl Future<Output = T>) -> T {
+    let usual = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..usual }).expect("a lower limit");
+    let mut taken: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    taken.truncate(taken.len() - left);
+    let done = work.await;
+    drop(taken);
+    setrlimit(Resource::Nofile, usual).expect("the limit as it was");
+    done
+}
+
+#[tokio::test]
+async fn a_spool_that_was_made_smaller_writes_to_the_file_that_has_its_name_whatever_cannot_be_opened() {
+    let (_folder, path) = place();
+    let spool = Spool::open(&path, 16 << 10, meter()).await.expect("a spool");
+    while spool.keep_row(event("k"), None).await.is_ok() {}
+    let (numbers, _) = waiting(&spool).await;
+    spool.done(numbers[1..].to_vec());
+    until_waiting(&spool, 1).await;
+    with_files_left(1, spool.keep_row(event("later0"), None)).await.expect("there is room");
+    spool.keep_row(event("later1"), None).await.expect("there is room");
+    drop(spool);
+    let found = waiting(&open(&path).await).await.1;
+    let keys: Vec<_> = found.into_iter().filter_map(|row| row.facts.idempotency_key).collect();
+    assert_eq!(keys, ["k", "later0", "later1"]);
+}
+
+#[tokio::test]
+async fn a_record_damaged_while_the_spool_is_open_is_kept_aside_and_keeps_nobody_else_waiting() {
+    let (folder, path) = place();
+    let rows = rows(4);
+    let spool = open(&path).await;
+    keep(&spool, &rows).await;
+    let mut bytes = fs::read(&path).expect("the file");
+    let second = bytes.len() / 4;
+    bytes[second + 60] ^= 0x55;
+    fs::write(&path, &bytes).expect("the same file");
+    let left = [&rows[..1], &rows[2..]].concat();
+    // As long as it can be put nowhere else, it stays where it is.
+    assert_eq!(with_files_left(0, waiting(&spool)).await.1, left);
+    until_waiting(&spool, 3).await;
+    assert_eq!(fs::read(&path).expect("the file"), bytes);
+    let (numbers, found) = waiting(&spool).await;
+    assert_eq!(found, left);
+    keep(&spool, &rows[1..2]).await;
+    spool.done(numbers);
+    until_waiting(&spool, 1).await;
+    spool.done(waiting(&spool).await.0);
+    until_waiting(&spool, 0).await;
+    let kept = fs::read(folder.path().join("spool.damaged-1")).expect("the file as it was");
+    assert!(kept.starts_with(&bytes), "with what came behind");
+    assert_eq!(fs::metadata(&path).expect("the file").len(), 0);
+    assert_eq!(fs::metadata(folder.path().join("spool.damaged-2")).ok().map(|_| ()), None);
+}
+
+#[tokio::test]
+async fn damage_that_was_kept_aside_is_told_once() {
+    let (folder, path) = place();
+    let rows = rows(4);
+    let spool = open(&path).await;
+    keep(&spool, &rows).await;
+    let mut bytes = fs::read(&path).expect("the file");
+    bytes[60] ^= 0x55;
+    fs::write(&path, &bytes).expect("the same file");
+    let first = spool.read(0, 1).await.expect("what can be read");
+    assert_eq!(first.len(), 1, "those behind it are found in the same look");
+    keep(&spool, &rows[..1]).await;
+    drop(spool);
+    assert_eq!(fs::read(folder.path().join("spool.damaged-1")).expect("the file as it was"), bytes);
+    let spool = open(&path).await;
+    assert_eq!(waiting(&spool).await.1, [&rows[1..], &rows[..1]].concat());
+    assert!(!folder.path().join("spool.damaged-2").exists());
+}
+
+#[tokio::test]
+async fn one_process_has_the_spool_though_its_name_is_a_link_to_where_nothing_was() {
+    let (folder, path) = place();
+    let link = folder.path().join("link");
+    symlink(&path, &link).expect("a link");
+    let (rows, spool) = (rows(1), open(&link).await);
+    keep(&spool, &rows).await;
+    for name in [&link, &path] {
+        let second = Spool::open(name, LARGE, meter()).await.expect_err("one process has it");
+        assert!(matches!(second, SpoolFault::Taken { .. }), "{second}");
+    }
+    drop(spool);
+    assert_eq!(waiting(&open(&path).await).await.1, rows);
 }
 
 #[tokio::test]
