@@ -92,6 +92,10 @@ pub struct Facts {
     pub idempotency_key: Option<String>,
     /// The attempt that this is about; empty where no claim was made.
     pub attempt_id: Option<Uuid>,
+    /// The key that the app hears from this attempt, without quotes. Kept with the claim only: by no other key can the
+    /// app be asked about it, or know it again. Empty where the call went as its client sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forwarded_key: Option<String>,
     /// The version of the policy that decided.
     pub policy_version: Option<String>,
     /// The trace, from the caller's `traceparent` or made by the gate.

@@ -168,6 +168,11 @@ impl Asked {
         drop(std::mem::take(&mut *self.held()));
     }
 
+    /// Whether the gate is about to end, and whoever only waits for another call is to be sent away.
+    pub(super) fn must_leave(&self) -> bool {
+        self.0.seat.room.closed().is_cancelled()
+    }
+
     /// Gives its place among the concurrent calls up while it waits for another call. Where very many calls wait so, it
     /// keeps it: that bounds them.
     pub fn leave_room(&self) {

@@ -39,7 +39,11 @@ fn ask(user: &str, args: &str) -> Ask {
         accepted_hashes: vec![args.to_owned()],
         round: AskedRound::default(),
         attempt_id: Uuid::new_v4(),
-        facts: Facts { user_id: user.to_owned(), ..Facts::default() },
+        facts: Facts {
+            user_id: user.to_owned(),
+            forwarded_key: Some("acme/refund/k1".to_owned()),
+            ..Facts::default()
+        },
     }
 }
 

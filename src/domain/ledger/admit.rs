@@ -159,6 +159,11 @@ fn after_unknown(row: &Claim, ask: &Ask, now: Timestamp, terms: &Terms) -> Admis
     let Downstream::Idempotent { retention } = terms.downstream else {
         return Admission::Unknown { take_over_in: None };
     };
+    // The backend knows the first attempt by the key that it heard then, and by no other.
+    let forwarded = row.facts.forwarded_key.as_ref();
+    if forwarded.is_none() || forwarded != ask.facts.forwarded_key.as_ref() {
+        return Admission::Unknown { take_over_in: None };
+    }
     // Only the round that may have run may run again, and only if even a slow re-run ends while the backend still
     // knows the key.
     let last_start = row.first_sent_at.map(|sent| sent.plus(retention).minus(terms.upstream_timeout));

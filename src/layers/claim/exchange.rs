@@ -32,6 +32,7 @@ use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::chain::Chain;
 use crate::domain::json::Json;
 use crate::domain::ledger::{self, Ask, Claim, ClaimId, Draft, Expect, Held, Terms};
+use crate::domain::policy::Forwarded as KeyParts;
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::Answer;
@@ -109,6 +110,12 @@ where
         };
         let terms = rule.terms(self.clerk.upstream_timeout);
         let _place = self.place();
+        self.ask.facts.forwarded_key = Some(rule.forward_key().render(KeyParts {
+            service: &self.id.service,
+            tenant: &self.id.tenant,
+            tool: &self.id.tool,
+            key: &self.id.key,
+        }));
         // What lasts is the forwarding. The way in and the way out are on the heap, for as long as they take.
         match Box::pin(self.enter(&rule, &terms)).await {
             Ok(enter::Entry::Owner(owned)) => {

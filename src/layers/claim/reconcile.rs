@@ -25,7 +25,7 @@ use crate::domain::chain::Chain;
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::ledger::{self, Claim, ClaimId, Resolution, ResolveFault};
 use crate::domain::policy::{
-    About, Forwarded as KeyParts, Mutation, Operation, Policy, Proven, Question, Reconcile, Told, Unaskable,
+    About, Mutation, Operation, Policy, Proven, Question, Reconcile, Told, Unaskable,
 };
 use crate::domain::redact::Redactor;
 use crate::domain::time::Timestamp;
@@ -137,7 +137,7 @@ impl Reconciler {
             }
         };
         let claim = draft.at(asked_at, expect);
-        let Some(found) = self.find_out(&policy, operation, terms, how, id, &claim).await else {
+        let Some(found) = self.find_out(&policy, operation, how, id, &claim).await else {
             return Ok(Asked::Row(Box::new(Seen { row: Some(claim), now: asked_at })));
         };
         // Measured from before the question: what ran on while it was answered is not overlooked.
@@ -178,7 +178,6 @@ impl Reconciler {
         &self,
         policy: &Policy,
         operation: &Operation,
-        terms: &Mutation,
         how: &Reconcile,
         id: &ClaimId,
         claim: &Claim,
@@ -193,7 +192,7 @@ impl Reconciler {
                 "Nobody knows yet what became of a call."
             );
         };
-        let question = question(terms, how, id, claim).inspect_err(|fault| says(&fault.to_string())).ok()?;
+        let question = question(how, id, claim).inspect_err(|fault| says(&fault.to_string())).ok()?;
         let asks = how.tool().and_then(|tool| policy.of_name(tool));
         let scopes = operation.scopes().iter().chain(asks.iter().flat_map(|asks| asks.scopes()));
         let facts = &claim.facts;
@@ -249,16 +248,17 @@ fn asks(operation: &Operation) -> Option<(&Mutation, &Reconcile)> {
 
 /// How long until a call that meets this row may hear more than that nobody knows; none where the app cannot be asked.
 pub(super) fn hears_more_in(id: &ClaimId, operation: &Operation, seen: &Seen) -> Option<Duration> {
-    let ((terms, how), row) = (asks(operation)?, seen.row.as_ref()?);
-    question(terms, how, id, row).ok()?;
+    let ((_, how), row) = (asks(operation)?, seen.row.as_ref()?);
+    question(how, id, row).ok()?;
     ledger::may_ask_in(row, seen.now, how.every())
 }
 
 /// The question about a claim, where it can be asked.
-fn question(terms: &Mutation, how: &Reconcile, id: &ClaimId, claim: &Claim) -> Result<Question, Unaskable> {
-    let key = KeyParts { service: &id.service, tenant: &id.tenant, tool: &id.tool, key: &id.key };
-    let forwarded_key = terms.forward_key().render(key);
-    how.question(&About { key: &id.key, forwarded_key: &forwarded_key, facts: &claim.facts })
+fn question(how: &Reconcile, id: &ClaimId, claim: &Claim) -> Result<Question, Unaskable> {
+    // What the app heard then, whatever the policy says now. A call that went as its client sent it is not asked about.
+    let unheard = || Unaskable::NotThere("forwarded_key".to_owned());
+    let forwarded_key = claim.facts.forwarded_key.as_deref().ok_or_else(unheard)?;
+    how.question(&About { key: &id.key, forwarded_key, facts: &claim.facts })
 }
 
 /// What an answer proves, its status, and the call's own result in it, masked as whoever was asked masks it.

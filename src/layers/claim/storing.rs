@@ -6,7 +6,7 @@
 use tracing::warn;
 
 use crate::domain::audit::{AuditEvent, Executed};
-use crate::domain::ledger::{self, Held, Settling, Status};
+use crate::domain::ledger::{self, Expect, Held, Settling, Status};
 use crate::layers::claim::keep::OUTCOME_UNKNOWN;
 use crate::meter::Meter;
 use crate::spool::{Known, Settlement};
@@ -32,6 +32,20 @@ pub(super) async fn store(
         // It may stand there, or not. Where no row stands none is written over, by a revision that could only be guessed.
         Known::Unsure { expect, draft } => {
             let seen = store.read(id).await?;
+            if let Some(row) = seen.row.as_ref().filter(|row| *expect == Expect::Revision(row.revision)) {
+                // It is not there, and may come yet: once the row that it would write over is another's revision, it cannot.
+                let write = Write {
+                    id: id.clone(),
+                    expect: *expect,
+                    next: row.redraft(),
+                    event: Some(event.clone()),
+                };
+                if let Swap::Applied { .. } = store.swap(write).await? {
+                    meter.row(event);
+                    return Ok(Stored::TooLate);
+                }
+                return Box::pin(self::store(store, meter, settlement)).await;
+            }
             (seen.row.clone().unwrap_or_else(|| draft.at(seen.now, *expect)), seen.row)
         }
     };

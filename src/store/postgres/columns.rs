@@ -159,6 +159,7 @@ pub(super) fn event(row: &Row) -> Result<RecordedEvent, Fault> {
         args_hash: get(row, "args_hash")?,
         args: get(row, "args")?,
         idempotency_key: get(row, "idempotency_key")?,
+        forwarded_key: None,
         attempt_id: get(row, "attempt_id")?,
         policy_version: get(row, "policy_version")?,
         trace_id: get(row, "trace_id")?,

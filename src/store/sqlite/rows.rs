@@ -81,6 +81,7 @@ pub(super) fn event(row: &Row<'_>) -> rusqlite::Result<RecordedEvent> {
         args_hash: row.get("args_hash")?,
         args: row.get("args")?,
         idempotency_key: row.get("idempotency_key")?,
+        forwarded_key: None,
         attempt_id: row.get::<_, Option<String>>("attempt_id")?.as_deref().map(uuid).transpose()?,
         policy_version: row.get("policy_version")?,
         trace_id: row.get("trace_id")?,

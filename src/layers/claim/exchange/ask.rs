@@ -77,7 +77,7 @@ where
         known: Option<Arc<Seen>>,
         rule: &MutationRule,
         terms: &Terms,
-        mut patience: Patience,
+        patience: &mut Patience,
     ) -> Result<Learned, Refusal> {
         let mut twin = None;
         // Whether the others do not know this row yet.
@@ -92,10 +92,15 @@ where
         let mut turns = 0;
         while turns < MAX_TURNS {
             turns += 1;
-            seen = match self.course(&seen, terms) {
+            let course = self.course(&seen, terms);
+            patience.note(&course, &seen);
+            seen = match course {
                 Course::Run { expect, draft, attempt } => {
-                    // Whoever waited gave its place up, and needs one again.
-                    self.head.asked.find_room().await?;
+                    if patience.waits() {
+                        // It gave its place up, needs one again, and may have waited for that as well.
+                        self.head.asked.find_room().await?;
+                        self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                    }
                     if attempt.kind == AttemptKind::First && twin.is_none() {
                         twin = self.look_out(rule).await?;
                     }
@@ -114,8 +119,8 @@ where
                         pen.tell(&seen);
                     }
                     turns = 0;
-                    self.begin_to_wait(&mut patience, refusal)?;
-                    self.pause(pen, &patience).await?;
+                    self.begin_to_wait(patience, refusal)?;
+                    self.pause(pen, patience).await?;
                     Arc::new(self.read().await?)
                 }
                 Course::Replay => {

@@ -37,16 +37,18 @@ where
     S::Future: Send,
 {
     pub(super) async fn enter(&mut self, rule: &MutationRule, terms: &Terms) -> Result<Entry, Refusal> {
-        match self.meet(rule, terms, Patience::of(rule)).await? {
+        let mut patience = Patience::of(rule);
+        match self.meet(rule, terms, &mut patience).await? {
             Met::Owner(owned) => Ok(Entry::Owner(owned)),
             Met::Answered(seen) => self.replay(&seen).await.map(Entry::Replay),
             Met::Unsure(unsure) => {
                 self.head.asked.mark_audited();
-                self.tell(Err(Refusal::StoreUnavailable));
+                let refusal = patience.unavailable();
+                self.tell(Err(refusal.clone()));
                 // Nothing was forwarded, and nothing will be.
                 let end = End::not_run(Refusal::StoreUnavailable, None);
                 self.settle_unsure(*unsure, end, terms).await;
-                Err(Refusal::StoreUnavailable)
+                Err(refusal)
             }
         }
     }

@@ -13,9 +13,10 @@ use tower::Service;
 
 use super::ask::{Learned, Unsure};
 use super::{COME_BACK, Exchange, Owned, first_seen};
-use crate::domain::ledger::{self, Admission, Attempt, Conflict, Draft, Expect, Terms};
+use crate::domain::ledger::{self, Admission, Attempt, AttemptKind, Conflict, Draft, Expect, Terms};
 use crate::domain::policy::{InFlight, Mutation as MutationRule};
 use crate::domain::refusal::Refusal;
+use crate::domain::time::Timestamp;
 use crate::layers::claim::Claimed;
 use crate::layers::claim::flights::{Pen, Seat, Turn};
 use crate::layers::forward::Forwarded;
@@ -40,6 +41,8 @@ pub(super) struct Patience {
     until: Instant,
     /// What it is told when that ends, and that it is counted; none until it has to wait.
     waits: Option<(Refusal, Waiting)>,
+    /// When the key was first used, where an earlier call with it may have run, for all that was seen.
+    earlier: Option<Timestamp>,
 }
 
 /// Where a row leads a call.
@@ -66,18 +69,20 @@ where
         &self,
         rule: &MutationRule,
         terms: &Terms,
-        mut patience: Patience,
+        patience: &mut Patience,
     ) -> Result<Met, Refusal> {
         let mut seat = self.clerk.flights.join(&self.id);
         let mut known = None;
         loop {
-            match self.turn(&mut seat, &mut patience).await? {
-                Turn::Failed => return Err(Refusal::StoreUnavailable),
+            match self.turn(&mut seat, patience).await? {
+                Turn::Failed => return Err(patience.unavailable()),
                 Turn::Told(seen) => {
-                    match self.course(&seen, terms) {
+                    let course = self.course(&seen, terms);
+                    patience.note(&course, &seen);
+                    match course {
                         Course::Replay => return Ok(Met::Answered(seen)),
                         Course::Refuse(refusal) => return Err(refusal),
-                        Course::Wait(refusal) => self.begin_to_wait(&mut patience, refusal)?,
+                        Course::Wait(refusal) => self.begin_to_wait(patience, refusal)?,
                         // That takes the pen.
                         Course::Run { .. } | Course::Abandon { .. } => {}
                     }
@@ -89,6 +94,9 @@ where
                     if matches!(learned, Err(Refusal::StoreUnavailable) | Ok(Learned::Unsure(_))) {
                         pen.failed();
                     }
+                    let learned = learned.map_err(|refusal| {
+                        if refusal == Refusal::StoreUnavailable { patience.unavailable() } else { refusal }
+                    });
                     return Ok(match learned? {
                         Learned::Owner { held, deadline, twin, now } => {
                             pen.running(&held.claim, now);
@@ -165,7 +173,11 @@ where
     fn look_up(&self, patience: &Patience) -> Result<Instant, Refusal> {
         let now = Instant::now();
         match &patience.waits {
-            Some((refusal, _)) if now >= patience.until || self.line.is_deserted() => Err(refusal.clone()),
+            Some((refusal, _))
+                if now >= patience.until || self.line.is_deserted() || self.head.asked.must_leave() =>
+            {
+                Err(refusal.clone())
+            }
             _ => Ok(patience.until.min(now + LOOK_UP)),
         }
     }
@@ -183,7 +195,23 @@ where
 impl Patience {
     /// None: whoever observes decides at once.
     pub(super) fn none() -> Self {
-        Self { until: Instant::now(), waits: None }
+        Self { until: Instant::now(), waits: None, earlier: None }
+    }
+
+    /// Whether it waits, or did.
+    pub(super) fn waits(&self) -> bool {
+        self.waits.is_some()
+    }
+
+    /// Remembers what a row says of an earlier call.
+    pub(super) fn note(&mut self, course: &Course, seen: &Seen) {
+        let none_ran = matches!(course, Course::Run { attempt, .. } if attempt.kind == AttemptKind::First);
+        self.earlier = seen.row.as_ref().filter(|_| !none_ran).map(|row| row.created_at);
+    }
+
+    /// What is said when the store does not answer: that nothing was run, unless an earlier call may have been.
+    pub(super) fn unavailable(&self) -> Refusal {
+        self.earlier.map_or(Refusal::StoreUnavailable, |first_seen| Refusal::ReplayNotRecorded { first_seen })
     }
 
     pub(super) fn of(rule: &MutationRule) -> Self {
@@ -191,6 +219,6 @@ impl Patience {
             InFlight::Refuse => Duration::ZERO,
             InFlight::Wait { up_to } => up_to,
         };
-        Self { until: Instant::now() + up_to, waits: None }
+        Self { until: Instant::now() + up_to, waits: None, earlier: None }
     }
 }

@@ -72,7 +72,8 @@ where
         let terms = rule.terms(self.clerk.upstream_timeout);
         let deadline = Instant::now() + terms.upstream_timeout;
         let met = {
-            let mut meeting = pin!(self.meet(&rule, &terms, Patience::none()));
+            let mut patience = Patience::none();
+            let mut meeting = pin!(self.meet(&rule, &terms, &mut patience));
             let met = timeout(GLANCE, &mut meeting).await.ok();
             let is_other = matches!(met, Some(Ok(Met::Answered(_)) | Err(_)));
             let carrying = carry((!is_other).then_some(deadline));
@@ -104,7 +105,8 @@ where
         let terms = rule.terms(self.clerk.upstream_timeout);
         let _place = self.place();
         let (met, unclaimed) = {
-            let mut meeting = pin!(self.meet(&rule, &terms, Patience::none()));
+            let mut patience = Patience::none();
+            let mut meeting = pin!(self.meet(&rule, &terms, &mut patience));
             if let Ok(met) = timeout(LEDGER_TIME, &mut meeting).await {
                 (met, Some(unclaimed))
             } else {
