@@ -155,7 +155,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let tasks = parts.clerk.tasks.clone();
     let janitor = janitor(&parts.clerk, &meter);
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
-    let drain = Drain::new(readiness.clone(), parts.room.clone());
+    let drain = Drain::new(readiness.clone(), parts.room.clone(), Arc::clone(&meter));
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
     let beside = beside(health_address, health(readiness.clone(), meter), admin, &drain).await?;

@@ -129,6 +129,11 @@ impl Meter {
         self.spooled.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
+    /// How many records wait in the spool.
+    pub fn spooled_now(&self) -> u64 {
+        u64::try_from(self.spooled.get()).unwrap_or(0)
+    }
+
     /// Every count, as Prometheus reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -17,6 +17,7 @@ use tracing::info;
 
 use super::Readiness;
 use crate::layers::queue::room::{Census, Room};
+use crate::meter::Meter;
 
 /// How far a gate has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +40,14 @@ pub struct Standing {
     pub calls_running: usize,
     /// Calls that wait: for a place, or for another call.
     pub calls_waiting: usize,
+    /// Records that wait in the spool for the store.
+    pub spooled: u64,
 }
 
 impl Standing {
-    /// Whether nothing runs, and nothing will.
+    /// Whether nothing runs, and nothing will, and all that came of it is stored.
     pub fn is_over(&self) -> bool {
-        self.state == State::Closed && self.calls_running == 0 && self.calls_waiting == 0
+        self.state == State::Closed && self.calls_running == 0 && self.calls_waiting == 0 && self.spooled == 0
     }
 }
 
@@ -56,15 +59,16 @@ pub struct Drain(Arc<Way>);
 struct Way {
     readiness: Readiness,
     room: Room,
+    meter: Arc<Meter>,
     leaving: CancellationToken,
     begun: AtomicBool,
 }
 
 impl Drain {
-    /// Of the gate with this room.
-    pub fn new(readiness: Readiness, room: Room) -> Self {
+    /// Of the gate with this room, whose spool is counted here.
+    pub fn new(readiness: Readiness, room: Room, meter: Arc<Meter>) -> Self {
         let leaving = CancellationToken::new();
-        Self(Arc::new(Way { readiness, room, leaving, begun: AtomicBool::new(false) }))
+        Self(Arc::new(Way { readiness, room, meter, leaving, begun: AtomicBool::new(false) }))
     }
 
     /// Cancelled once connections are to end with their next answers.
@@ -87,7 +91,7 @@ impl Drain {
             }
             room.close();
             let Census { running, waiting } = room.census();
-            info!(running, waiting, "Drained: no call is taken any more; those inside go on.");
+            info!(running, waiting, "No call is taken any more; those inside go on.");
         });
     }
 
@@ -107,7 +111,8 @@ impl Drain {
             State::Serving
         };
         let Census { running, waiting } = self.0.room.census();
-        Standing { state, calls_running: running, calls_waiting: waiting }
+        let spooled = self.0.meter.spooled_now();
+        Standing { state, calls_running: running, calls_waiting: waiting, spooled }
     }
 
     fn leave(&self) {

@@ -72,10 +72,12 @@ impl Drain {
         while !standing.is_over() {
             if Instant::now() >= until {
                 return Err(Failure::failed(format!(
-                    "after {}, calls are still in the gate: {} run, {} wait; they go on until it is stopped",
+                    "after {}, the gate is not done: {} calls run, {} wait, and they go on until it is stopped; {} \
+                     records in its spool wait for the store",
                     duration_text(self.wait),
                     standing.calls_running,
-                    standing.calls_waiting
+                    standing.calls_waiting,
+                    standing.spooled
                 )));
             }
             sleep(ASK_AGAIN).await;

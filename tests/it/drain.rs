@@ -66,7 +66,7 @@ async fn nobody_does_or_learns_anything_without_the_operators_token() {
         assert_eq!(admin(line).send().await.status(), status, "{line}");
     }
     let standing = standing(&gate, "GET /drain").await;
-    assert_eq!(standing, json!({ "state": "serving", "calls_running": 0, "calls_waiting": 0 }));
+    assert_eq!(standing, json!({ "state": "serving", "calls_running": 0, "calls_waiting": 0, "spooled": 0 }));
     assert_eq!(gate.healthy("GET /readyz").await, 200);
     assert!(!gate.logged().contains(ADMIN_TOKEN));
 }
@@ -191,7 +191,7 @@ async fn a_drain_that_waits_too_long_says_who_is_still_there() {
     upstream.called("refund_order", 1).await;
     let drained = gate.run(&["drain", "--settle", "0s", "--wait", "300ms"]).await;
     assert_eq!(drained.status.code(), Some(1));
-    assert!(said(&drained).contains("1 run, 0 wait"), "{}", said(&drained));
+    assert!(said(&drained).contains("1 calls run, 0 wait"), "{}", said(&drained));
     hold.release();
     assert_eq!(running.reply().await.met(), "first", "waiting less stops nothing");
     let again = gate.run(&["drain", "--settle", "0s", "--wait", "10s"]).await;
