@@ -46,7 +46,11 @@ fn ask(user: &str, args: &str) -> Ask {
         accepted_hashes: vec![args.to_owned()],
         round: AskedRound::default(),
         attempt_id: Uuid::nil(),
-        facts: Facts { user_id: user.to_owned(), ..Facts::default() },
+        facts: Facts {
+            user_id: user.to_owned(),
+            forwarded_key: Some("acme/charge/k".to_owned()),
+            ..Facts::default()
+        },
     }
 }
 

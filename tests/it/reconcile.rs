@@ -213,7 +213,7 @@ async fn a_herd_of_retries_asks_once() {
 }
 
 #[tokio::test]
-async fn an_operation_that_is_only_observed_is_not_asked_about() {
+async fn a_call_that_was_only_observed_is_not_asked_about_though_its_operation_is_enforced_since() {
     let upstream = Upstream::start().await;
     let how = BY_TOOL.replace("1h", "1s");
     let observed =
@@ -226,16 +226,21 @@ async fn an_operation_that_is_only_observed_is_not_asked_about() {
         claims.iter().any(|claim| claim["status"] == "unknown").then_some(())
     })
     .await;
-    refund(&gate, Era::Modern, "k1").send().await;
-    // Another gate of the service, to which it is no longer only observed, does ask.
+    // From here on it is enforced. The call went as its client sent it, under no key by which the app could know it.
     let mut other = gate;
-    assert_eq!(upstream.calls("get_refund").len(), 0);
-    upstream.script("get_refund", [found("succeeded")]);
     assert_eq!(other.stop().await, Some(0));
     other.set_policy("mode = \"observe\"\n", "");
     other.restart().await;
-    eventually("the claim to be resolved", async || {
-        (other.claim("k1").await["status"] == "completed").then_some(())
+    let refused = refund(&other, Era::Modern, "k1").send().await;
+    assert_eq!((refused.met().as_str(), &refused.refusal()["retry"]), ("outcome_unknown", &json!("no")));
+    upstream.script("refund_order", [Answer::reset()]);
+    refund(&other, Era::Modern, "k2").send().await;
+    // Once the gate has asked by itself about the second, it has had its chance with the first.
+    eventually("the second call to be asked about", async || {
+        (!upstream.calls("get_refund").is_empty()).then_some(())
     })
     .await;
+    let asked = upstream.calls("get_refund");
+    assert!(asked.iter().all(|call| !call.json.to_string().contains("k1")), "{asked:?}");
+    assert_eq!(other.claim("k1").await["status"], "unknown");
 }
