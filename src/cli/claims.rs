@@ -133,7 +133,7 @@ impl Show {
         let now = opened.store.read(&found.id).await?.now;
         let policy = opened.policy();
         let operation = policy.as_ref().and_then(|policy| policy.of_name(&found.id.tool)).map(AsRef::as_ref);
-        let advice = next::advice(&found.claim, &name(&opened, &found.id).await?, now, operation);
+        let advice = next::advice(&found, &name(&opened, &found.id).await?, now, operation);
         let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
         Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
     }
@@ -202,7 +202,8 @@ async fn table(opened: &Opened, claims: &[ListedClaim]) -> Result<String, Failur
     let heads = ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "FOR", "NEXT"];
     let rows: Vec<_> = claims
         .iter()
-        .map(|ListedClaim { id, claim }| {
+        .map(|found| {
+            let ListedClaim { id, claim } = found;
             let operation = policy.as_ref().and_then(|policy| policy.of_name(&id.tool)).map(AsRef::as_ref);
             [
                 rows::time(claim.created_at),
@@ -212,7 +213,7 @@ async fn table(opened: &Opened, claims: &[ListedClaim]) -> Result<String, Failur
                 id.key.clone(),
                 claim.status.as_str().to_owned(),
                 next::about(now.since(claim.settled_at.unwrap_or(claim.created_at))),
-                next::next(claim, now, operation),
+                next::next(found, now, operation),
             ]
         })
         .collect();

@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use super::{rows, screen};
-use crate::domain::ledger::{Claim, Downstream, Status};
-use crate::domain::policy::{Mutation, Operation};
+use crate::domain::ledger::{Downstream, Status};
+use crate::domain::policy::{About, Forwarded as KeyParts, Mutation, Operation};
 use crate::domain::time::Timestamp;
+use crate::store::ListedClaim;
 
 /// A few words for a list.
-pub(super) fn next(claim: &Claim, now: Timestamp, operation: Option<&Operation>) -> String {
+pub(super) fn next(found: &ListedClaim, now: Timestamp, operation: Option<&Operation>) -> String {
+    let claim = &found.claim;
     let left = |until: Option<Timestamp>| until.map_or(Duration::ZERO, |until| until.since(now));
     if claim.is_expired(now) {
         return "expired: the key is free".to_owned();
@@ -27,7 +29,7 @@ pub(super) fn next(claim: &Claim, now: Timestamp, operation: Option<&Operation>)
         }
         Status::Completed => format!("replays for {}", about(left(claim.expires_at))),
         Status::Failed => "the same key may try again".to_owned(),
-        Status::Unknown => match way_out(operation) {
+        Status::Unknown => match way_out(found, operation) {
             Some(Way::RunsAgain { .. }) => "a retry may run it again".to_owned(),
             Some(Way::Asked { whom }) if left(claim.lease_until).is_zero() => format!("{whom} is asked soon"),
             Some(Way::Asked { whom }) => format!("{whom} is asked in {}", about(left(claim.lease_until))),
@@ -44,28 +46,34 @@ enum Way {
     Asked { whom: String },
 }
 
-fn way_out(operation: Option<&Operation>) -> Option<Way> {
-    let terms = operation?.mutation()?;
+/// None where the app could not know this call by what it heard of it, or the question lacks what it needs.
+fn way_out(found: &ListedClaim, operation: Option<&Operation>) -> Option<Way> {
+    let ListedClaim { id, claim } = found;
+    let terms = operation.filter(|operation| !operation.is_observed())?.mutation()?;
+    let forwarded_key = claim.facts.forwarded_key.as_deref()?;
     if let Downstream::Idempotent { retention } = terms.terms(Duration::ZERO).downstream {
-        return Some(Way::RunsAgain { retention });
+        let key = KeyParts { service: &id.service, tenant: &id.tenant, tool: &id.tool, key: &id.key };
+        return (terms.forward_key().render(key) == forwarded_key).then_some(Way::RunsAgain { retention });
     }
-    let asked = terms.reconcile().filter(|_| !operation.is_some_and(Operation::is_observed));
-    asked.map(|how| Way::Asked { whom: how.asked() })
+    let how = terms.reconcile()?;
+    how.question(&About { key: &id.key, forwarded_key, facts: &claim.facts }).ok()?;
+    Some(Way::Asked { whom: how.asked() })
 }
 
 /// Whole sentences for one unknown claim; nothing for any other. `named` is the claim's name in a command.
 pub(super) fn advice(
-    claim: &Claim,
+    found: &ListedClaim,
     named: &str,
     now: Timestamp,
     operation: Option<&Operation>,
 ) -> Option<String> {
+    let claim = &found.claim;
     if claim.status != Status::Unknown {
         return None;
     }
     let mut lines =
         vec!["Nobody knows whether this call ran. Nothing runs under its key by itself.".to_owned()];
-    match way_out(operation) {
+    match way_out(found, operation) {
         Some(Way::RunsAgain { retention }) => {
             let until = claim.first_sent_at.map(|sent| rows::time(sent.plus(retention))).unwrap_or_default();
             lines.push(format!(

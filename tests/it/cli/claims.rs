@@ -108,8 +108,12 @@ async fn a_claim_is_shown_with_its_answer_and_its_audit_rows() {
 async fn a_list_says_what_is_next_and_a_sheet_what_to_do() {
     let house = with_claims().await;
     let store = house.store().await;
-    put(&*store, facts("charge_card", "charge"), |_| {}).await;
-    put(&*store, facts("asked_tool", "it's asked"), |draft| {
+    let heard =
+        |tool: &str, key: &str, by: &str| Facts { forwarded_key: Some(by.to_owned()), ..facts(tool, key) };
+    put(&*store, heard("charge_card", "charge", "acme/charge_card/charge"), |_| {}).await;
+    put(&*store, heard("charge_card", "before", "another-template/before"), |_| {}).await;
+    put(&*store, facts("asked_tool", "observed"), |_| {}).await;
+    put(&*store, heard("asked_tool", "it's asked", "it's asked"), |draft| {
         draft.lease_until = When::In(Duration::from_secs(7 * 60 + 30));
     })
     .await;
@@ -121,6 +125,8 @@ async fn a_list_says_what_is_next_and_a_sheet_what_to_do() {
     for (key, next) in [
         ("orphan", "look, then claims resolve"),
         ("charge", "a retry may run it again"),
+        ("before", "look, then claims resolve"),
+        ("observed", "look, then claims resolve"),
         ("it's asked", "GET /asked/{key} is asked in 7m2"),
         ("owned", "runs; lease for 4m5"),
         ("dead", "its gate is gone: becomes unknown soon"),
