@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -239,16 +240,20 @@ async fn thousands_behind_a_hanging_upstream_are_answered_and_cost_a_bounded_mem
         ask.key(&format!("k{number}")).id(number).open()
     };
     let open = futures_util::future::join_all((0..CALLS).map(send)).await;
-    let answers = open.into_iter().enumerate().map(|(number, open)| async move {
-        let reply = tokio::time::timeout(Duration::from_secs(6), open.try_reply()).await.ok()??;
-        assert_eq!((reply.status(), &reply.json()["id"]), (200, &json!(number)));
-        Some(reply.met())
-    });
-    let answers = in_time("all answers", futures_util::future::join_all(answers)).await;
-    let refused = answers.iter().flatten().filter(|met| *met == "overloaded").count();
-    let running = upstream.calls("refund_order").len();
-    assert_eq!(running, 80, "eight ninths, of one tenant");
-    assert!(refused == CALLS - running, "{refused} were refused, {running} run");
+    let mut answers: FuturesUnordered<_> = open
+        .into_iter()
+        .enumerate()
+        .map(|(number, open)| async move {
+            let reply = open.try_reply().await.expect("an answer");
+            assert_eq!((reply.status(), &reply.json()["id"]), (200, &json!(number)));
+            reply.met()
+        })
+        .collect();
+    // Eight ninths of the places are one tenant's: those calls hang. All others are answered.
+    for _ in 80..CALLS {
+        assert_eq!(in_time("an answer", answers.next()).await.as_deref(), Some("overloaded"));
+    }
+    assert_eq!(upstream.calls("refund_order").len(), 80);
     let cost = gate.peak_memory().saturating_sub(idle);
     // A connection's buffer may hold 64 KiB of what is unread; whatever is held beside that is of the calls that run, and
     // of those few that are read to be refused.
