@@ -186,7 +186,7 @@ impl Pen {
         drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Whether somebody else would hear: one receiver is this call's own, while it has its seat.
+    /// Whether somebody else would hear. Whoever has the pen has given its own seat up.
     fn has_others(&self) -> bool {
         self.flight.news.receiver_count() > 0
     }
