@@ -18,10 +18,9 @@ pub use row::{Retry, Row, Shape};
 use crate::domain::audit::Executed;
 use crate::domain::refusal::Refusal;
 use crate::mcp::takes::TASKS;
-use row::in_about;
+use row::{NEVER_SO, closed, in_about, malformed, reused};
 
 const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
-const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);
 
 /// The table.
 #[expect(clippy::too_many_lines, reason = "it is one table, and is read as one")]
@@ -174,6 +173,32 @@ pub fn row(refusal: &Refusal) -> Row {
                  as the tool's schema wants them."
             ),
         ),
+        Refusal::PathNotNormal { detail } => same(
+            "path_not_normal",
+            Http { status: 400, code: -32600 },
+            NEVER_SO,
+            format!("The path could be read in more than one way: {detail}; nothing was run."),
+        ),
+        Refusal::MethodOverride => same(
+            "method_override",
+            Http { status: 400, code: -32600 },
+            NEVER_SO,
+            "The request asks for another method than its own; nothing was run. Send it with the method that is meant."
+                .into(),
+        ),
+        Refusal::ForeignTenant => same(
+            "foreign_tenant",
+            Told { code: 40_304 },
+            NEVER_SO,
+            "The request names another tenant than the token does; nothing was run.".into(),
+        ),
+        Refusal::BodyUnreadable { detail } => of(
+            "body_unreadable",
+            "malformed_request",
+            Http { status: 400, code: -32600 },
+            NEVER_SO,
+            format!("The body is not what its Content-Type says: {detail}; nothing was run."),
+        ),
         Refusal::NoSuchEndpoint => same(
             "no_such_endpoint",
             Http { status: 404, code: -32600 },
@@ -181,7 +206,7 @@ pub fn row(refusal: &Refusal) -> Row {
             "There is nothing here.".into(),
         ),
         Refusal::MethodNotAllowed { allow } => Row {
-            allow: Some(allow),
+            allow: Some(allow.clone()),
             ..same(
                 "method_not_allowed",
                 Http { status: 405, code: -32600 },
@@ -357,30 +382,4 @@ pub fn row(refusal: &Refusal) -> Row {
             "The gate failed. If the call carried an idempotency key, repeat it with the same key.".into(),
         ),
     }
-}
-
-fn malformed(code: &'static str, rpc: i64, text: String) -> Row {
-    Row::new(code, "malformed_request", Shape::Http { status: 400, code: rpc }, NEVER_SO, text)
-}
-
-fn closed(reason: &'static str) -> Row {
-    Row::new(
-        "operation_not_allowed",
-        reason,
-        Shape::Told { code: 40_301 },
-        NEVER_SO,
-        "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
-    )
-}
-
-fn reused(reason: &'static str) -> Row {
-    Row::new(
-        "idempotency_key_reuse_with_different_args",
-        reason,
-        Shape::Told { code: 42_201 },
-        (Executed::No, Retry::NewKey),
-        "This idempotency key was already used for another call; this one was not run. Use a new key for a new \
-         action, and the old key only to repeat the old one exactly."
-            .into(),
-    )
 }

@@ -30,6 +30,8 @@ pub enum Kind {
     Result,
     /// The `error` member of a JSON-RPC response.
     Error,
+    /// The body of a plain HTTP response, as it came.
+    Plain,
 }
 
 /// An answer to keep.

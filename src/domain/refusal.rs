@@ -94,12 +94,26 @@ pub enum Refusal {
         /// For the client.
         detail: String,
     },
+    /// A path that is not in its normal form: a backend may read another one in it.
+    PathNotNormal {
+        /// For the client.
+        detail: String,
+    },
+    /// The request asks for another method than its request line says.
+    MethodOverride,
+    /// The request names a tenant that is not the actor's, where nothing can be taken out of it.
+    ForeignTenant,
+    /// A body that does not follow its own media type, so that a backend may read something else in it.
+    BodyUnreadable {
+        /// For the client.
+        detail: String,
+    },
     /// No such endpoint.
     NoSuchEndpoint,
     /// The endpoint does not take this HTTP method.
     MethodNotAllowed {
         /// The methods that it takes, as `Allow` lists them.
-        allow: &'static str,
+        allow: String,
     },
     /// A mutation without a key.
     KeyRequired {

@@ -343,5 +343,7 @@ fn place_of_key(operation: &Operation) -> String {
     match operation.kind() {
         Kind::Tool => format!("the argument {}", operation.key_argument()),
         Kind::Method => format!("params._meta[\"{META_KEY}\"]"),
+        Kind::Route => "the Idempotency-Key header".to_owned(),
+        Kind::Job => "\"key\"".to_owned(),
     }
 }

@@ -176,7 +176,7 @@ impl Bounds {
             Method::POST => check_media(&parts.headers).map(|()| None),
             Method::GET => Ok(Some(What::Listen)),
             Method::DELETE => Ok(Some(What::Leave)),
-            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE".to_owned() }),
         }
     }
 
@@ -187,7 +187,7 @@ impl Bounds {
         }
         match *method {
             Method::GET | Method::POST | Method::DELETE => Ok(()),
-            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE" }),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE".to_owned() }),
         }
     }
 

@@ -154,7 +154,7 @@ impl Desk {
     async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {
         match answered {
             Ok(Answer::Passed(response)) => self.passed(response, &asked),
-            Ok(Answer::Claimed { kept, marks }) => render::answer(&kept, &marks, asked.envelope()),
+            Ok(Answer::Claimed { kept, marks, beside: _ }) => render::answer(&kept, &marks, asked.envelope()),
             Ok(Answer::Spoken(spoken)) => {
                 render::stream(spoken.headers, stream::of(self, asked, spoken.words))
             }

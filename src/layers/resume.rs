@@ -93,7 +93,8 @@ pub fn seal(
     let id = String::from_utf8_lossy(&id.to_bytes()).into_owned();
     let word = |operation: &Operation| match operation.kind() {
         Kind::Tool => TOOL,
-        Kind::Method => METHOD,
+        // The others have no streams.
+        Kind::Method | Kind::Route | Kind::Job => METHOD,
     };
     match about {
         About::Claimed { operation, key, attempt } => {

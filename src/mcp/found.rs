@@ -22,8 +22,8 @@ pub fn as_answer(kind: Kind, found: Json) -> Object {
             let structured = found.as_object().is_some().then(|| ("structuredContent", found.clone()));
             [("content", texts(&found))].into_iter().chain(structured).collect()
         }
-        (Kind::Method, Json::Object(whole)) => whole,
-        (Kind::Method, found) => [("value", found)].into_iter().collect(),
+        (Kind::Method | Kind::Route | Kind::Job, Json::Object(whole)) => whole,
+        (Kind::Method | Kind::Route | Kind::Job, found) => [("value", found)].into_iter().collect(),
     }
 }
 

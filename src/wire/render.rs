@@ -67,8 +67,8 @@ pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> R
     if let Some(challenge) = challenge(row, resource) {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }
-    if let Some(allow) = row.allow {
-        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    if let Some(allow) = row.allow.as_deref().and_then(|allow| HeaderValue::try_from(allow).ok()) {
+        headers.insert(ALLOW, allow);
     }
     if let Some(wait) = row.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(in_seconds(wait).max(1)));
@@ -99,7 +99,7 @@ pub fn answer_message(kept: &Kept, marks: &Marks, envelope: Option<&Envelope>) -
     let id = envelope.and_then(|envelope| envelope.id.clone());
     let modern = envelope.is_some_and(|envelope| envelope.era == Era::Modern);
     let member = match kept.kind {
-        Kind::Result => "result",
+        Kind::Result | Kind::Plain => "result",
         Kind::Error => "error",
     };
     // What was kept was written by this program from a parsed value.

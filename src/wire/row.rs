@@ -77,7 +77,7 @@ pub struct Row {
     /// What is wrong with the token, where one was given.
     pub token_fault: Option<String>,
     /// The methods that the endpoint takes.
-    pub allow: Option<&'static str>,
+    pub allow: Option<String>,
     /// The protocol's extension that the client would have to know.
     pub lacks: Option<&'static str>,
 }
@@ -119,6 +119,38 @@ impl Row {
     pub(super) fn after(self, retry_after: impl Into<Option<Duration>>) -> Self {
         Self { retry_after: retry_after.into(), ..self }
     }
+}
+
+/// Nothing ran, and nothing ever will.
+pub(super) const NEVER_SO: (Executed, Retry) = (Executed::No, Retry::No);
+
+/// What cannot be read as a message.
+pub(super) fn malformed(code: &'static str, rpc: i64, text: String) -> Row {
+    Row::new(code, "malformed_request", Shape::Http { status: 400, code: rpc }, NEVER_SO, text)
+}
+
+/// What the policy does not allow.
+pub(super) fn closed(reason: &'static str) -> Row {
+    Row::new(
+        "operation_not_allowed",
+        reason,
+        Shape::Told { code: 40_301 },
+        NEVER_SO,
+        "This operation is not open to you by policy; nothing was run. Do not try it again.".into(),
+    )
+}
+
+/// A key that another call has.
+pub(super) fn reused(reason: &'static str) -> Row {
+    Row::new(
+        "idempotency_key_reuse_with_different_args",
+        reason,
+        Shape::Told { code: 42_201 },
+        (Executed::No, Retry::NewKey),
+        "This idempotency key was already used for another call; this one was not run. Use a new key for a new \
+         action, and the old key only to repeat the old one exactly."
+            .into(),
+    )
 }
 
 /// A wait in whole seconds, none shorter than its milliseconds are.

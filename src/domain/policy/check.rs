@@ -286,6 +286,6 @@ fn fault_of_name(kind: Kind, name: &str) -> Option<String> {
         Kind::Method if is_housekeeping(name) => {
             Some(format!("\"{name}\" passes for every authenticated actor; the policy cannot rule it"))
         }
-        Kind::Method | Kind::Tool => None,
+        Kind::Method | Kind::Tool | Kind::Route | Kind::Job => None,
     }
 }

@@ -25,6 +25,10 @@ pub enum Kind {
     Tool,
     /// Another MCP method, under its own name.
     Method,
+    /// A plain HTTP request, by its method and path.
+    Route,
+    /// Work that runs later than the request that asked for it, claimed over the admin listener.
+    Job,
 }
 
 impl Kind {
@@ -33,6 +37,8 @@ impl Kind {
         match self {
             Self::Tool => "tools",
             Self::Method => "methods",
+            Self::Route => "routes",
+            Self::Job => "jobs",
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn take(
     if let Some(rule) = rule {
         let arguments = match kind {
             Kind::Tool => params.get_mut("arguments").and_then(Json::as_object_mut),
-            Kind::Method => Some(params),
+            Kind::Method | Kind::Route | Kind::Job => Some(params),
         };
         if let Some(arguments) = arguments {
             drop_tenant(arguments, rule.tenant_arguments());
@@ -72,7 +72,7 @@ pub(super) fn subject_of(request: &Request, kind: Kind) -> Option<Json> {
     let params = request.params()?;
     match kind {
         Kind::Tool => params.get("arguments").cloned(),
-        Kind::Method => {
+        Kind::Method | Kind::Route | Kind::Job => {
             let mut params = params.clone();
             params.remove("_meta");
             if has_rounds(&request.method) {

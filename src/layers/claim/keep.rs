@@ -168,8 +168,8 @@ impl Keeper<'_> {
         }
         let mut value = Json::Object(member);
         match kind {
-            Kind::Result => redactor.mask_result(&mut value),
             Kind::Error => redactor.mask_error(&mut value),
+            Kind::Result | Kind::Plain => redactor.mask_result(&mut value),
         };
         let secret = has_secret(&value) || headers.iter().any(|(_, text)| text_has_secret(text));
         let summary = self.operation.summary_of(&value);

@@ -77,7 +77,7 @@ pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::
 
 fn heard(end: &End, marks: Marks) -> Verdict {
     match &end.heard {
-        Heard::Answer(kept) => Ok(Answer::Claimed { kept: kept.clone(), marks }),
+        Heard::Answer(kept) => Ok(Answer::claimed(kept.clone(), marks)),
         Heard::NotRun(_) | Heard::Unknown => {
             Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
         }
@@ -115,7 +115,7 @@ impl Clerk {
             upstream_status: Some(kept.status),
         };
         self.append(event).await.ok()?;
-        Some(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } })
+        Some(Answer::claimed(kept, Marks { replayed: true, ..Marks::default() }))
     }
 }
 
@@ -186,7 +186,7 @@ impl Settlement {
             event.decision = Decision::Replayed;
             event.reason = None;
             self.clerk.append(event).await?;
-            return Ok(Ok(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } }));
+            return Ok(Ok(Answer::claimed(kept, Marks { replayed: true, ..Marks::default() })));
         }
         event.reason = Some("late_answer".to_owned());
         self.clerk.append(event).await?;

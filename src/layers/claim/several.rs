@@ -144,7 +144,7 @@ fn whole(head: &Head, member: &str, value: Object) -> Answer {
 async fn ended(mut answer: Answer) -> Result<End, Refusal> {
     loop {
         answer = match answer {
-            Answer::Claimed { kept, marks } => {
+            Answer::Claimed { kept, marks, beside: _ } => {
                 let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
                 let Json::Object(mut value) = json else { return Err(Refusal::Internal) };
                 return Ok(match kept.kind {
@@ -153,6 +153,8 @@ async fn ended(mut answer: Answer) -> Result<End, Refusal> {
                         End::Result(value, marks.replayed)
                     }
                     Kind::Error => End::Error(value, marks.replayed),
+                    // No plain request stands inside another call.
+                    Kind::Plain => return Err(Refusal::Internal),
                 });
             }
             Answer::Passed(response) => {

@@ -173,7 +173,9 @@ async fn answered(desk: Arc<Desk>, asked: Asked, answering: Answering) -> Next {
     let message = match answering.await {
         Ok(Answer::Spoken(spoken)) => return Next::Words(spoken.words),
         Ok(Answer::Passed(response)) if is_stream(&response) => return Next::Rest(response.into_body()),
-        Ok(Answer::Claimed { kept, marks }) => render::answer_message(&kept, &marks, asked.envelope()),
+        Ok(Answer::Claimed { kept, marks, beside: _ }) => {
+            render::answer_message(&kept, &marks, asked.envelope())
+        }
         Ok(Answer::Passed(response)) => match message_in(response).await {
             Some(message) => message,
             None => refused(&desk, &asked, &Refusal::ReadFailed).await,

@@ -92,6 +92,6 @@ where
             error!(error = %Chain(&fault), "A replay was not written down, and so not given.");
             Refusal::ReplayNotRecorded { first_seen }
         })?;
-        Ok(Answer::Claimed { kept, marks: Marks { replayed: true, ..Marks::default() } })
+        Ok(Answer::claimed(kept, Marks { replayed: true, ..Marks::default() }))
     }
 }

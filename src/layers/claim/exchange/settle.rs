@@ -114,7 +114,7 @@ where
         let verdict = match &end.heard {
             Heard::Answer(kept) if !unknown => {
                 let marks = Marks { not_recorded: row.is_none(), ..marks };
-                Ok(Answer::Claimed { kept: kept.clone(), marks })
+                Ok(Answer::claimed(kept.clone(), marks))
             }
             Heard::NotRun(refusal) if !unknown => Err(refusal.clone()),
             Heard::Answer(_) | Heard::NotRun(_) | Heard::Unknown => {
@@ -132,9 +132,7 @@ where
     /// of whoever has the claim now: the same call again meets what came of it.
     fn tell_late(&self, end: &End, settlement: &Settlement, marks: Marks) {
         self.tell(match &end.heard {
-            Heard::Answer(kept) => {
-                Ok(Answer::Claimed { kept: kept.clone(), marks: Marks { not_recorded: true, ..marks } })
-            }
+            Heard::Answer(kept) => Ok(Answer::claimed(kept.clone(), Marks { not_recorded: true, ..marks })),
             Heard::NotRun(_) | Heard::Unknown => {
                 Err(Refusal::OutcomeUnknown { first_seen: made_at(settlement), retry_after: Some(COME_BACK) })
             }
