@@ -48,7 +48,8 @@
 //! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
-//! store  spool  auth  mcp  config  herd   the edges: database, what waits for it, tokens, protocol, settings, Redis
+//! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, settings,
+//!                            Redis
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
@@ -60,6 +61,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod herd;
+pub mod http;
 pub mod janitor;
 pub mod layers;
 pub mod mcp;

@@ -1,0 +1,87 @@
+//! A field's name, in every way that some backend reads it.
+//!
+//! Promises: a name that PHP, Rack, Node's parsers, .NET or Go's lenient readers take for another is known under that
+//! other name too. What errs here errs to more readings, never to fewer.
+//!
+//! Absent on purpose: any use of it to read a request. It finds what others may read; the gate's own reading is exact.
+
+use std::borrow::Cow;
+
+use crate::domain::json::folded;
+
+/// Fields by which some framework takes another method than the request line's. The last three are header names, which
+/// .NET's MVC looks up among the fields as well.
+const OVERRIDES: [&str; 4] = ["_method", "x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Every reading of one name.
+#[derive(Debug)]
+pub(super) struct Readings(Vec<String>);
+
+impl Readings {
+    /// Of a name as it stands in a request, percent-escapes of its own place decoded.
+    pub(super) fn of(name: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(name);
+        let mut readings = Vec::new();
+        for text in [text.as_ref(), &unescaped(&text)] {
+            // PHP skips blanks before a name, some skip them behind it too; a few skip a question mark.
+            let bare = text.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
+            let bare = bare.trim_start_matches('?');
+            // Rack and qs read `[name]` and `name[]` as fields within, or lists under, `name`.
+            let inner = bare.trim_start_matches(['[', ']']);
+            let root = inner.split(['[', ']']).next().unwrap_or_default();
+            for reading in [plain(text), plain(bare), plain(root)] {
+                if !readings.contains(&reading) {
+                    readings.push(reading);
+                }
+            }
+        }
+        Self(readings)
+    }
+
+    /// Whether some backend takes it for `name`.
+    pub(super) fn include(&self, name: &str) -> bool {
+        let name = plain(name);
+        self.0.contains(&name)
+    }
+
+    /// Whether some backend takes another method from a field of this name.
+    pub(super) fn override_the_method(&self) -> bool {
+        self.0.iter().any(|reading| OVERRIDES.contains(&reading.as_str()))
+    }
+}
+
+/// A name as PHP registers it (`.`, blanks and an unclosed `[` become `_`), without case, up to a NUL.
+pub(super) fn plain(name: &str) -> String {
+    let php = |letter: char| if matches!(letter, '.' | '[') || letter.is_whitespace() { '_' } else { letter };
+    folded(name).chars().map(php).collect()
+}
+
+/// With percent-escapes decoded once more: some decode twice, some decode where nothing is escaped, and .NET knows
+/// `%u005f`.
+fn unescaped(name: &str) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return Cow::Borrowed(name);
+    }
+    let mut text = String::with_capacity(name.len());
+    let mut pieces = name.split('%');
+    text.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let wide = piece.strip_prefix(['u', 'U']).and_then(|digits| digits.split_at_checked(4));
+        let escaped = wide.or_else(|| piece.split_at_checked(2));
+        if let Some((letter, rest)) = escaped.and_then(|(digits, rest)| Some((code(digits)?, rest))) {
+            text.push(letter);
+            text.push_str(rest);
+        } else {
+            text.push('%');
+            text.push_str(piece);
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// The character of this code, in hexadecimal digits. A byte of a longer character stands for itself: the names that
+/// are looked for are ASCII, or were decoded before.
+fn code(digits: &str) -> Option<char> {
+    let digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(digits)?;
+    char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+}
