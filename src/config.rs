@@ -17,16 +17,19 @@ mod checks;
 mod files;
 mod flags;
 mod layers;
+mod listener;
+mod listener_policy;
 mod number;
 mod raw;
 mod serve;
 mod settings;
 
 pub use checked::{
-    AdminConfig, AuditConfig, AuthConfig, ClaimNames, KeySource, Limits, ServeConfig, SpoolConfig,
-    StoreConfig, UpstreamConfig,
+    AdminConfig, AuditConfig, AuthConfig, ClaimNames, IdentityConfig, KeySource, Limits, ListenerConfig,
+    ProviderConfig, ServeConfig, SpoolConfig, StoreConfig, UpstreamConfig,
 };
 pub use files::{AdminToken, Secret, load_policy, read_cases_dir, read_policy_dir};
 pub use flags::ConfigFlags;
 pub use layers::Layers;
+pub use listener_policy::load_listener_policy;
 pub use settings::{SETTINGS, Setting};

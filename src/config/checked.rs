@@ -13,8 +13,10 @@ use http::Uri;
 
 use super::files::{AdminToken, Secret};
 use crate::domain::fingerprint::Secrets;
+use crate::domain::mistake::Mistake;
 use crate::domain::mode::{Mode, WhenStoreDown};
 use crate::domain::site::{HostRule, OriginRule};
+use crate::domain::tenants::Tenants;
 
 /// Everything that `serve` needs.
 #[non_exhaustive]
@@ -51,6 +53,58 @@ pub struct ServeConfig {
     pub policy_dir: PathBuf,
     /// How much at once.
     pub limits: Limits,
+    /// The ways out, to somebody else's APIs.
+    pub listeners: Vec<ListenerConfig>,
+    /// What may be used and is still not what anybody wants.
+    pub warnings: Vec<Mistake>,
+}
+
+/// A way out: calls of the app and of its jobs come in here, and go to somebody else's API.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListenerConfig {
+    /// 1 to 32 of `a`-`z`, `0`-`9` and `-`, and no other listener's.
+    pub name: String,
+    /// Where calls come in.
+    pub listen: SocketAddr,
+    /// Hosts by which it may be called, besides the loopback names.
+    pub allowed_hosts: Vec<HostRule>,
+    /// Whose API it is.
+    pub provider: ProviderConfig,
+    /// The folder of its policy.
+    pub policy_dir: PathBuf,
+    /// Who calls; none where service tokens say it.
+    pub identity: Option<IdentityConfig>,
+}
+
+/// Somebody else's API.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProviderConfig {
+    /// Scheme, host and port; no path.
+    pub url: Uri,
+    /// A call's whole time.
+    pub timeout: Duration,
+    /// Until a connection stands; not longer than `timeout`.
+    pub connect_timeout: Duration,
+    /// How long a connection may have been idle that a mutation goes out on; zero: always a new one.
+    pub max_idle: Duration,
+    /// Certificates (PEM) that may sign the provider's, where not the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the provider hears of the call's trace.
+    pub forward_traceparent: bool,
+}
+
+/// Whoever reaches a listener is this: the pod itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IdentityConfig {
+    /// For whom it calls.
+    pub tenants: Tenants,
+    /// The user of every call.
+    pub user: String,
+    /// The scopes of every call.
+    pub scopes: Vec<String>,
 }
 
 /// The listener for operators.

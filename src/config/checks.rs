@@ -24,6 +24,8 @@ const BODIES: RangeInclusive<u64> = 1024..=64 << 20;
 pub(super) struct Checks<'a> {
     pub(super) sources: &'a Sources,
     pub(super) found: Vec<Mistake>,
+    /// What may be used all the same.
+    pub(super) warnings: Vec<Mistake>,
 }
 
 impl Checks<'_> {

@@ -41,6 +41,9 @@ pub(super) struct RawConfig {
     pub(super) policy: RawPolicy,
     #[serde(default)]
     pub(super) limits: RawLimits,
+    /// A list of tables stands in the file only: neither a flag nor a variable could say which of them is meant.
+    #[serde(default)]
+    pub(super) listener: Vec<Spanned<RawListener>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -122,4 +125,37 @@ pub(super) struct RawLimits {
     pub(super) queued_calls: Set<Number>,
     pub(super) queue_time: Set<Span>,
     pub(super) connections: Set<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawListener {
+    pub(super) name: Set<String>,
+    pub(super) listen: Set<String>,
+    pub(super) allowed_hosts: Set<Texts>,
+    #[serde(default)]
+    pub(super) upstream: RawProvider,
+    #[serde(default)]
+    pub(super) policy: RawPolicy,
+    pub(super) identity: Option<Spanned<RawIdentity>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawProvider {
+    pub(super) url: Set<String>,
+    pub(super) timeout: Set<Span>,
+    pub(super) connect_timeout: Set<Span>,
+    pub(super) max_idle: Set<Span>,
+    pub(super) ca_file: Set<String>,
+    pub(super) forward_traceparent: Set<Switch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawIdentity {
+    pub(super) tenant: Set<String>,
+    pub(super) tenants: Set<Texts>,
+    pub(super) user: Set<String>,
+    pub(super) scopes: Set<Texts>,
 }

@@ -20,13 +20,14 @@ use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::{Mistake, Mistakes, Place};
 use crate::domain::mode::WhenStoreDown;
 use crate::domain::site::{HostRule, OriginRule};
+use crate::domain::units::Span;
 
 const SHORTEST: Duration = Duration::from_millis(10);
-const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
+pub(super) const TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_hours(1);
+pub(super) const CONNECT_TIMEOUTS: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(1);
 const BODY_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
 const QUEUE_TIMES: RangeInclusive<Duration> = SHORTEST..=Duration::from_mins(10);
-const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
+pub(super) const IDLE_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
 const SPOOLS: RangeInclusive<u64> = 1 << 20..=1 << 30;
 
 /// How the URLs of one thing may begin.
@@ -66,12 +67,7 @@ impl Layers {
             }
             let public_url = checks.required("public_url", raw.public_url.as_ref());
             let public_url = public_url.and_then(|url| checks.url(url).map(|_| url.get_ref().clone()));
-            let hosts = checks.each(
-                raw.allowed_hosts.as_ref(),
-                HostRule::parse,
-                "a host",
-                "write it like \"api.example.com\" or, for one port only, \"api.example.com:8443\"",
-            );
+            let hosts = checks.hosts(raw.allowed_hosts.as_ref());
             let origins = checks.each(
                 raw.allowed_origins.as_ref(),
                 OriginRule::parse,
@@ -85,6 +81,9 @@ impl Layers {
             let audit = checks.audit(&raw.audit);
             let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
             let limits = checks.limits(&raw.limits);
+            let taken =
+                [listen, health_listen, admin.as_ref().and_then(|admin| Some(admin.as_ref()?.listen))];
+            let listeners = checks.listeners(&raw.listener, &taken, false);
             Some(ServeConfig {
                 service: service?,
                 mode: raw.mode.as_ref().map(|mode| *mode.get_ref()).unwrap_or_default(),
@@ -105,6 +104,8 @@ impl Layers {
                 audit: audit?,
                 policy_dir: PathBuf::from(policy_dir?.get_ref()),
                 limits: limits?,
+                listeners: listeners?,
+                warnings: std::mem::take(&mut checks.warnings),
             })
         })
     }
@@ -149,7 +150,7 @@ impl Layers {
         &self,
         check: impl FnOnce(&mut Checks<'_>, &RawConfig) -> Option<T>,
     ) -> Result<T, Mistakes> {
-        let mut checks = Checks { sources: &self.sources, found: Vec::new() };
+        let mut checks = Checks { sources: &self.sources, found: Vec::new(), warnings: Vec::new() };
         let made = check(&mut checks, &self.raw);
         Mistakes::none_in(checks.found).map_err(|mistakes| self.explained(mistakes))?;
         made.ok_or_else(|| Mistake::new(Place::Settings, "they are not complete").into())
@@ -215,14 +216,7 @@ impl Checks<'_> {
             self.at_with(value, format!("\"{path}\" is not a path"), "write it like \"/mcp\"");
         }
         let timeout = self.span("upstream.timeout", raw.timeout.as_ref(), Duration::from_mins(5), &TIMEOUTS);
-        let usual = Duration::from_secs(5).min(timeout.unwrap_or(Duration::MAX));
-        let connect_timeout =
-            self.span("upstream.connect_timeout", raw.connect_timeout.as_ref(), usual, &CONNECT_TIMEOUTS);
-        if let (Some(value), true) =
-            (&raw.connect_timeout, connect_timeout.zip(timeout).is_some_and(|(one, whole)| one > whole))
-        {
-            self.at(value, "upstream.connect_timeout is longer than upstream.timeout, the call's whole time");
-        }
+        let connect_timeout = self.connect_timeout(raw.connect_timeout.as_ref(), timeout);
         let max_idle =
             self.span("upstream.max_idle", raw.max_idle.as_ref(), Duration::from_secs(1), &IDLE_TIMES);
         let ca_file = raw.ca_file.as_ref().map(|value| self.readable(value));
@@ -241,6 +235,29 @@ impl Checks<'_> {
                 .as_ref()
                 .is_some_and(|switch| switch.get_ref().0),
         })
+    }
+
+    /// Until a connection stands, within the call's whole time.
+    pub(super) fn connect_timeout(
+        &mut self,
+        set: Option<&Spanned<Span>>,
+        whole: Option<Duration>,
+    ) -> Option<Duration> {
+        let usual = Duration::from_secs(5).min(whole.unwrap_or(Duration::MAX));
+        let found = self.span("upstream.connect_timeout", set, usual, &CONNECT_TIMEOUTS);
+        if let (Some(value), true) = (set, found.zip(whole).is_some_and(|(one, whole)| one > whole)) {
+            self.at(value, "upstream.connect_timeout is longer than upstream.timeout, the call's whole time");
+        }
+        found
+    }
+
+    pub(super) fn hosts(&mut self, set: Option<&Spanned<Texts>>) -> Option<Vec<HostRule>> {
+        self.each(
+            set,
+            HostRule::parse,
+            "a host",
+            "write it like \"api.example.com\" or, for one port only, \"api.example.com:8443\"",
+        )
     }
 
     fn store(&mut self, raw: &RawStore) -> Option<StoreConfig> {

@@ -21,6 +21,7 @@ pub mod redact;
 pub mod refusal;
 pub mod seal;
 pub mod site;
+pub mod tenants;
 pub mod time;
 pub mod turns;
 pub mod units;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod herd;
+mod listeners;
 mod lists;
 mod spool;
 
