@@ -1,0 +1,36 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Oncegate\Laravel;
+
+/**
+ * The right to run one job now. A job that asks for it in `handle(Claim $claim)` finds the key for its provider here, and
+ * can say that it is still alive.
+ */
+final class Claim
+{
+    /**
+     * @param string $attemptId  the only proof that this attempt is the one
+     * @param string $forwardKey the Idempotency-Key for whomever the job calls; the same in every attempt
+     * @param int    $leaseMs    after how long without a renewal the worker counts as dead
+     */
+    public function __construct(
+        private readonly JobsGate $gate,
+        public readonly Intent $intent,
+        public readonly string $attemptId,
+        public readonly string $forwardKey,
+        public readonly int $leaseMs,
+    ) {
+    }
+
+    /**
+     * Begins the lease anew: for jobs of many steps, between two of them.
+     *
+     * @throws GateRefusal where another attempt may have taken over: stop, and do nothing more
+     */
+    public function renew(): void
+    {
+        $this->gate->renew($this);
+    }
+}
