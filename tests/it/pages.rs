@@ -31,7 +31,7 @@ fn word(cell: &str) -> &str {
 }
 
 fn keys_table() -> Vec<Vec<&'static str>> {
-    table(POLICY, "| key | for | values | default | meaning |")
+    table(POLICY, "| key | for | in | values | default | meaning |")
 }
 
 /// The keys of one table of the policy files, as their reader has them.
@@ -64,7 +64,13 @@ fn value_of(key: &str) -> &'static str {
         "reasons" => "{ a = \"b\" }",
         "key_argument" => "\"k\"",
         "forward_argument" | "forward_key_quoted" | "shared_within_tenant" | "destructive" => "true",
-        "ttl" | "lease" | "wait_up_to" | "downstream_retention" | "duplicate_window" => "\"60s\"",
+        "ttl" | "lease" | "timeout" | "wait_up_to" | "downstream_retention" | "duplicate_window" => "\"60s\"",
+        "method" => "\"POST\"",
+        "path" => "\"/x\"",
+        "key" => "\"optional\"",
+        "completes" => "[\"2xx\"]",
+        "releases" => "[\"404\"]",
+        "provider" => "\"stripe\"",
         "in_flight" => "\"wait\"",
         "forward_key" => "\"{key}\"",
         "downstream" => "\"idempotent\"",
@@ -84,7 +90,7 @@ fn every_policy_key_is_on_its_page_and_no_other() {
     let listed: BTreeSet<_> = defaults.split('`').skip(1).step_by(2).collect();
     assert_eq!(listed, keys_of("RawDefaults"));
     let members = rows.iter().find(|cells| word(cells[0]) == "members").expect("members");
-    let listed: BTreeSet<_> = members[2].split('`').skip(1).step_by(2).collect();
+    let listed: BTreeSet<_> = members[3].split('`').skip(1).step_by(2).collect();
     assert_eq!(listed, keys_of("RawMembers"));
     let rows = table(POLICY, "| key | default | meaning |");
     let listed: BTreeSet<_> = rows.iter().map(|cells| word(cells[0])).collect();
@@ -110,12 +116,15 @@ fn every_policy_key_has_a_meaning_for_what_its_page_says() {
             let listed = cells[1].split(' ').any(|one| one == letter);
             assert_eq!(meant, listed, "{key} with {says}: {told}");
         }
-        let says =
-            if key == "runs" || key == "members" { "runs = \"tools\"" } else { "effect = \"mutation\"" };
+        let runs = key == "runs" || key == "members";
+        let says = if runs { "runs = \"tools\"" } else { "effect = \"mutation\"" };
         let line = if key == "effect" || key == "runs" { "" } else { line.as_str() };
-        let told = mistakes(&format!("[methods.\"a/b\"]\n{says}\n{line}\n"));
-        let tools_only = told.contains(&format!("\"{key}\" has a meaning for tools only"));
-        assert_eq!(tools_only, cells[0].contains("\\*"), "{key}: {told}");
+        for kind in [Kind::Tool, Kind::Method, Kind::Route, Kind::Job].map(Kind::table) {
+            let told = mistakes(&format!("[{kind}.\"a/b\"]\n{says}\n{line}\n"));
+            let meant = !told.contains(&format!("\"{key}\" has a meaning for "));
+            let listed = cells[2] == "all" || cells[2].split(", ").any(|one| one == kind);
+            assert_eq!(meant, listed, "{key} in {kind}: {told}");
+        }
     }
 }
 

@@ -5,7 +5,9 @@ mod commands;
 mod forward_key;
 mod mistakes;
 mod reconcile;
+mod routes;
 mod shipped;
+mod spellings;
 
 use std::path::PathBuf;
 use std::time::Duration;

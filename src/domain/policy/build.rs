@@ -4,6 +4,8 @@
 //! without a scope cannot be built.
 
 mod backend;
+mod meaning;
+mod route;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,22 +30,9 @@ const YEAR: Duration = Duration::from_hours(366 * 24);
 /// Beyond this, every client has given up.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
-/// What a read may say: who may call it, and what is kept of it.
-const READ_KEYS: [&str; 9] = [
-    "effect",
-    "mode",
-    "scopes",
-    "deny_as",
-    "redact",
-    "summary",
-    "reasons",
-    "tenant_arguments",
-    "key_argument",
-];
-/// What a tool may say that runs others: who may call it, and where the calls stand.
-const RUNS_KEYS: [&str; 6] = ["runs", "members", "scopes", "deny_as", "tenant_arguments", "key_argument"];
-/// What only a tool may say, since only a tool answers with a tool error, and only tools are listed with annotations.
-const TOOL_KEYS: [&str; 5] = ["reasons", "on_tool_error", "destructive", "runs", "members"];
+/// A job whose worker is silent for longer is dead, and one that works for longer should be cut in two.
+const LONGEST_JOB: Duration = Duration::from_hours(7 * 24);
+const JOB: Duration = Duration::from_mins(15);
 
 /// What holds where an operation says nothing.
 #[derive(Clone, Debug)]
@@ -106,7 +95,7 @@ pub(super) fn operation(
     mistakes: &mut Vec<Mistake>,
 ) -> Option<Operation> {
     let mut checks = Checks { table, mistakes };
-    let effect = checks.effect(raw)?;
+    let effect = checks.effect(raw, kind)?;
     checks.keys_have_meaning(kind, effect)?;
     let scopes = checks.scopes(effect, raw.scopes.as_deref());
     let redact = checks.paths("redact", raw.redact.as_deref());
@@ -119,13 +108,16 @@ pub(super) fn operation(
         Effect::Read => Rule::Read,
         Effect::Deny => Rule::Deny,
         Effect::Runs => Rule::Runs(Box::new(checks.runs(raw.members.clone().unwrap_or_default())?)),
-        Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, defaults, &redact)?)),
+        Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, kind, defaults, &redact)?)),
     };
+    let route = if kind == Kind::Route { Some(Box::new(checks.route(raw, effect)?)) } else { None };
+    // A tool that runs others has no decision of its own to observe: each call inside is decided by itself. What a job
+    // hears it does.
+    let has_mode = effect != Effect::Runs && kind != Kind::Job;
     Some(Operation {
         name,
         kind,
-        // A tool that runs others has no decision of its own to observe: each call inside is decided by itself.
-        mode: if effect == Effect::Runs { Mode::Enforce } else { raw.mode.unwrap_or(defaults.mode) },
+        mode: if has_mode { raw.mode.unwrap_or(defaults.mode) } else { Mode::Enforce },
         rule,
         scopes,
         deny_as: raw.deny_as.unwrap_or_default(),
@@ -134,6 +126,7 @@ pub(super) fn operation(
         redactor: Redactor::new(redact),
         summary,
         reasons,
+        route,
     })
 }
 
@@ -142,8 +135,13 @@ impl Checks<'_> {
         self.mistakes.push(self.table.mistake(key, message).with_help(help));
     }
 
-    fn effect(&mut self, raw: &RawOperation) -> Option<Effect> {
+    fn effect(&mut self, raw: &RawOperation, kind: Kind) -> Option<Effect> {
         match (raw.effect, raw.runs) {
+            (Some(Effect::Read), None) if kind == Kind::Job => {
+                let help = "a job that changes nothing claims nothing: leave it out";
+                self.found("effect", "a job is a mutation", help);
+                None
+            }
             (Some(effect), None) => Some(effect),
             (None, Some(RawRuns::Tools)) => Some(Effect::Runs),
             (Some(_), Some(_)) => {
@@ -182,33 +180,6 @@ impl Checks<'_> {
             return None;
         }
         Some(runs)
-    }
-
-    /// `None` where a key has none: what it was meant to do would not be done.
-    fn keys_have_meaning(&mut self, kind: Kind, effect: Effect) -> Option<()> {
-        let before = self.mistakes.len();
-        for key in self.table.keys() {
-            let with_effect = match effect {
-                Effect::Read => READ_KEYS.contains(&key),
-                Effect::Mutation => !["runs", "members"].contains(&key),
-                Effect::Deny => ["effect", "mode"].contains(&key),
-                Effect::Runs => RUNS_KEYS.contains(&key),
-            };
-            if !with_effect {
-                let with = match effect {
-                    Effect::Read | Effect::Mutation | Effect::Deny => {
-                        format!("effect = \"{}\"", effect.as_str())
-                    }
-                    Effect::Runs => "runs = \"tools\"".to_owned(),
-                };
-                let message = format!("\"{key}\" has no meaning with {with}");
-                self.mistakes.push(self.table.mistake(key, message));
-            } else if kind != Kind::Tool && TOOL_KEYS.contains(&key) {
-                let message = format!("\"{key}\" has a meaning for tools only");
-                self.mistakes.push(self.table.mistake(key, message));
-            }
-        }
-        (self.mistakes.len() == before).then_some(())
     }
 
     fn scopes(&mut self, effect: Effect, scopes: Option<&[String]>) -> Vec<String> {
@@ -315,6 +286,7 @@ impl Checks<'_> {
     fn mutation(
         &mut self,
         raw: &RawOperation,
+        kind: Kind,
         defaults: &Defaults,
         private: &[FieldPath],
     ) -> Option<Mutation> {
@@ -324,7 +296,7 @@ impl Checks<'_> {
         let mutation = Mutation {
             ttl,
             lease: self.span("lease", raw.lease, SECOND, HOUR).unwrap_or(defaults.lease),
-            in_flight: self.in_flight(raw, defaults),
+            in_flight: if kind == Kind::Job { InFlight::Refuse } else { self.in_flight(raw, defaults) },
             forward_argument: raw.forward_argument.unwrap_or_default(),
             forward_key: self.forward_key(raw),
             downstream: self.downstream(raw, ttl),
@@ -333,6 +305,9 @@ impl Checks<'_> {
             shared_within_tenant: raw.shared_within_tenant.unwrap_or_default(),
             destructive: raw.destructive,
             reconcile: reconcile.flatten(),
+            answers: self.answers(raw),
+            timeout: (kind == Kind::Job)
+                .then(|| self.span("timeout", raw.timeout, SECOND, LONGEST_JOB).unwrap_or(JOB)),
         };
         (self.mistakes.len() == before).then_some(mutation)
     }

@@ -3,6 +3,8 @@
 //! Promises: every mistake of every file is found in one go, as far as the reader gets: a file that is not TOML gives
 //! one, an operation whose keys or types are wrong gives one, an operation that reads well gives all that are in it.
 
+mod routes;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ use crate::domain::ledger::Downstream;
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 use crate::domain::mode::Mode;
 
-const TABLES: [&str; 3] = ["defaults", "tools", "methods"];
+const TABLES: [&str; 5] = ["defaults", "tools", "methods", "routes", "jobs"];
 
 /// The longest name of an operation, in bytes.
 const MAX_NAME_BYTES: usize = 128;
@@ -61,6 +63,9 @@ struct Named {
     idempotent_at: Option<Place>,
     /// Where it says how the app is asked.
     reconcile_at: Place,
+    /// Where it says which requests are its own, and which answers release them.
+    path_at: Place,
+    releases_at: Place,
 }
 
 #[derive(Default)]
@@ -79,6 +84,8 @@ pub(super) fn operations(sources: &[(PathBuf, String)]) -> Result<(Vec<Operation
     findings.refuse_same_names();
     findings.refuse_same_forwarded_keys();
     findings.refuse_questions_that_change_something();
+    findings.refuse_same_requests();
+    findings.warn_of_routes();
     let Findings { named, mut warnings, mistakes } = findings;
     Mistakes::none_in(mistakes)?;
     if named.is_empty() {
@@ -104,12 +111,8 @@ impl Findings {
                 "defaults" => raw_defaults = Some(value),
                 "tools" => entries.push((Kind::Tool, value)),
                 "methods" => entries.push((Kind::Method, value)),
-                later @ ("routes" | "jobs") => {
-                    let what = if later == "routes" { "plain routes" } else { "jobs" };
-                    let message =
-                        format!("{what} are not served by this version, so [{later}] would guard nothing");
-                    self.mistakes.push(source.mistake(&key.span(), message));
-                }
+                "routes" => entries.push((Kind::Route, value)),
+                "jobs" => entries.push((Kind::Job, value)),
                 other => {
                     let mistake = source.mistake(&key.span(), format!("unknown table or key \"{other}\""));
                     self.mistakes.push(match nearest(other, &TABLES) {
@@ -174,13 +177,14 @@ impl Findings {
             let operation = build::operation(&table, kind, name, &raw, defaults, &mut self.mistakes);
             let Some(operation) = operation.filter(|_| self.mistakes.len() == before) else { continue };
             let idempotent = operation.mutation().is_some_and(|m| m.downstream != Downstream::Unsafe);
-            let idempotent_at = idempotent.then(|| table.mistake("forward_key", "").place().clone());
-            let reconcile_at = table.mistake("reconcile", "").place().clone();
+            let place_of = |key: &str| table.mistake(key, "").place().clone();
             self.named.push(Named {
                 operation,
                 place: source.place(&key.span()),
-                idempotent_at,
-                reconcile_at,
+                idempotent_at: idempotent.then(|| place_of("forward_key")),
+                reconcile_at: place_of("reconcile"),
+                path_at: place_of("path"),
+                releases_at: place_of("releases"),
             });
         }
     }
@@ -191,7 +195,7 @@ impl Findings {
         for Named { operation, place, .. } in &self.named {
             if let Some(first) = first_places.get(operation.name()) {
                 let message = format!("\"{}\" is named already at {first}", operation.name());
-                let help = "tools and methods of all files share one name space";
+                let help = "tools, methods, routes and jobs of all files share one name space";
                 self.mistakes.push(Mistake::new(place.clone(), message).with_help(help));
             } else {
                 first_places.insert(operation.name(), place);

@@ -6,13 +6,16 @@
 //! The files' own form is in `raw`; `check` and `build` make of it what the rest of the program sees, and find the
 //! mistakes. Absent on purpose: reading directories (see [`crate::config`]) and watching them.
 
+mod answers;
 mod build;
 mod cases;
 mod check;
 mod forward_key;
 mod operation;
+mod provider;
 mod raw;
 mod reconcile;
+mod route;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -24,10 +27,14 @@ use sha2::{Digest, Sha256};
 use crate::domain::actor::Actor;
 use crate::domain::mistake::{Mistake, Mistakes};
 use crate::domain::refusal::Refusal;
+use route::Routes;
 
+pub use answers::{Answers, Meaning};
 pub use cases::{Case, Ruling};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
+pub use provider::Provider;
 pub use reconcile::{About, Proven, Question, Reconcile, Told, Unaskable};
+pub use route::{KeyRule, NormalPath, PathFault, Route, Routed, Template};
 pub use runs::{Inner, MOST_CALLS, Runs, need_keys};
 
 pub use operation::{
@@ -114,6 +121,7 @@ pub fn is_housekeeping(method: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct Policy {
     operations: BTreeMap<String, Arc<Operation>>,
+    routes: Routes,
     version: String,
 }
 
@@ -176,8 +184,10 @@ impl Policy {
     /// order of the files.
     pub fn from_sources(sources: &[(PathBuf, String)]) -> Result<(Self, Vec<Warning>), Mistakes> {
         let (operations, warnings) = check::operations(sources)?;
-        let operations = operations.into_iter().map(|one| (one.name().to_owned(), Arc::new(one))).collect();
-        Ok((Self { operations, version: version_of(sources) }, warnings))
+        let operations: BTreeMap<_, _> =
+            operations.into_iter().map(|one| (one.name().to_owned(), Arc::new(one))).collect();
+        let routes = Routes::of(operations.values());
+        Ok((Self { operations, routes, version: version_of(sources) }, warnings))
     }
 
     /// A short hash of the files' texts, the same in whatever order they came.

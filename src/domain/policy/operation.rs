@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::answers::Answers;
 use super::forward_key::ForwardKey;
 use super::reconcile::Reconcile;
+use super::route::Route;
 use super::runs::Runs;
 use crate::domain::json::Json;
 use crate::domain::ledger::{Downstream, Terms};
@@ -157,6 +159,8 @@ pub struct Mutation {
     pub(super) shared_within_tenant: bool,
     pub(super) destructive: Option<bool>,
     pub(super) reconcile: Option<Reconcile>,
+    pub(super) answers: Answers,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Mutation {
@@ -206,6 +210,16 @@ impl Mutation {
         self.reconcile.as_ref()
     }
 
+    /// What a plain answer's status says about whether it ran.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// How long one attempt at a job may take, whole; none for what the gate itself sends upstream.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// The look-out for the same arguments under another key, where the policy asks for one.
     pub fn twin(&self) -> Option<Twin> {
         self.twin
@@ -226,6 +240,7 @@ pub struct Operation {
     pub(super) redactor: Redactor,
     pub(super) summary: Vec<FieldPath>,
     pub(super) reasons: BTreeMap<String, String>,
+    pub(super) route: Option<Box<Route>>,
 }
 
 /// The effect, with what only that effect has.
@@ -246,6 +261,11 @@ impl Operation {
     /// What it is called through.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Its methods and path; none for what is no plain request.
+    pub fn route(&self) -> Option<&Route> {
+        self.route.as_deref()
     }
 
     /// Whether what is decided about it is only written down: its scopes, its key, its claim.

@@ -7,8 +7,11 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use super::operation::{DenyAs, Duplicate, Effect, OnToolError};
+use super::provider::Provider;
+use super::route::KeyRule;
 use crate::domain::mode::Mode;
 use crate::domain::units::Span;
 
@@ -74,7 +77,34 @@ pub(super) struct RawDefaults {
     pub(super) mode: Option<Mode>,
 }
 
-/// `[tools.NAME]` or `[methods."NAME"]`.
+/// `method`: one or several.
+#[derive(Clone, Debug)]
+pub(super) struct RawMethods(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for RawMethods {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = RawMethods;
+            fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                to.write_str("a method like \"POST\", or a list of them,")
+            }
+            fn visit_str<E: de::Error>(self, one: &str) -> Result<RawMethods, E> {
+                Ok(RawMethods(vec![one.to_owned()]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawMethods, A::Error> {
+                let mut methods = Vec::new();
+                while let Some(one) = list.next_element()? {
+                    methods.push(one);
+                }
+                Ok(RawMethods(methods))
+            }
+        }
+        from.deserialize_any(OneOrMore)
+    }
+}
+
+/// `[tools.NAME]`, `[methods."NAME"]`, `[routes.NAME]` or `[jobs.NAME]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawOperation {
@@ -104,4 +134,11 @@ pub(super) struct RawOperation {
     pub(super) shared_within_tenant: Option<bool>,
     pub(super) reconcile: Option<RawReconcile>,
     pub(super) destructive: Option<bool>,
+    pub(super) method: Option<RawMethods>,
+    pub(super) path: Option<String>,
+    pub(super) key: Option<KeyRule>,
+    pub(super) completes: Option<Vec<String>>,
+    pub(super) releases: Option<Vec<String>>,
+    pub(super) provider: Option<Provider>,
+    pub(super) timeout: Option<Span>,
 }

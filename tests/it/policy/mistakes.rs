@@ -201,18 +201,6 @@ fn a_key_without_meaning_for_the_effect_is_a_mistake() {
 }
 
 #[test]
-fn routes_and_jobs_are_refused_rather_than_ignored() {
-    check(
-        "[routes.r]\nmethod = \"POST\"\n",
-        "p.toml:1:2: plain routes are not served by this version, so [routes] would guard nothing",
-    );
-    check(
-        "[jobs.j]\neffect = \"mutation\"\n",
-        "p.toml:1:2: jobs are not served by this version, so [jobs] would guard nothing",
-    );
-}
-
-#[test]
 fn an_unknown_table_is_a_mistake() {
     check("[tool.t]\n", "p.toml:1:2: unknown table or key \"tool\"; did you mean \"tools\"?");
 }
@@ -236,7 +224,7 @@ fn one_name_in_two_files_is_a_mistake_that_names_both_places() {
     assert_eq!(
         mistakes(&[("a.toml", tool), ("b.toml", method)]),
         [
-            "b.toml:2:10: \"t\" is named already at a.toml:1:8; tools and methods of all files share one name space"
+            "b.toml:2:10: \"t\" is named already at a.toml:1:8; tools, methods, routes and jobs of all files share one name space"
         ],
     );
 }

@@ -26,25 +26,25 @@ impl Checks<'_> {
 
     pub(super) fn downstream(&mut self, raw: &RawOperation, ttl: Duration) -> Downstream {
         let retention = self.span("downstream_retention", raw.downstream_retention, SECOND, YEAR);
-        if raw.downstream != Some(RawDownstream::Idempotent) {
+        let known = raw.provider.map(|provider| provider.retention().min(ttl));
+        let downstream = raw.downstream.or(known.map(|_| RawDownstream::Idempotent));
+        if downstream != Some(RawDownstream::Idempotent) {
             if raw.downstream_retention.is_some() {
                 let help = "say downstream = \"idempotent\" as well";
                 self.found("downstream_retention", "nothing runs again here", help);
             }
             return Downstream::Unsafe;
         }
+        let key = if raw.downstream.is_some() { "downstream" } else { "provider" };
         if raw.forward_key.is_none() {
             let message = "an idempotent downstream needs an explicit forward_key";
-            self.found(
-                "downstream",
-                message,
-                "say what the backend hears: forward_key = \"{tenant}/{tool}/{key}\"",
-            );
+            self.found(key, message, "say what the backend hears: forward_key = \"{tenant}/{tool}/{key}\"");
         }
-        if raw.downstream_retention.is_none() {
+        if raw.downstream_retention.is_none() && known.is_none() {
             let message = "an idempotent downstream needs downstream_retention";
-            self.found("downstream", message, "say how long the backend remembers a key");
+            self.found(key, message, "say how long the backend remembers a key");
         }
+        let retention = retention.or(known.filter(|_| raw.downstream_retention.is_none()));
         let Some(retention) = retention else { return Downstream::Unsafe };
         if ttl < retention {
             let message = format!(
