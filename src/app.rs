@@ -63,7 +63,7 @@ use crate::upstream::{Reach, Upstream};
 
 use self::listeners::{beside, listen};
 use self::signals::Signals;
-pub use self::tokens::token_settings;
+pub use self::tokens::{services, token_settings};
 
 /// How long is waited between looks at a store that is not fit yet.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -22,13 +22,14 @@ mod listener_policy;
 mod number;
 mod raw;
 mod serve;
+mod services;
 mod settings;
 
 pub use checked::{
     AdminConfig, AuditConfig, AuthConfig, ClaimNames, IdentityConfig, KeySource, Limits, ListenerConfig,
-    ProviderConfig, ServeConfig, SpoolConfig, StoreConfig, UpstreamConfig,
+    ProviderConfig, ServeConfig, ServiceTokenConfig, SpoolConfig, StoreConfig, UpstreamConfig,
 };
-pub use files::{AdminToken, Secret, load_policy, read_cases_dir, read_policy_dir};
+pub use files::{AdminToken, Secret, ServiceToken, load_policy, read_cases_dir, read_policy_dir};
 pub use flags::ConfigFlags;
 pub use layers::Layers;
 pub use listener_policy::load_listener_policy;

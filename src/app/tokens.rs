@@ -2,7 +2,7 @@
 //!
 //! `config` and `auth` stand side by side and do not know each other.
 
-use crate::auth::{ClaimNames, KeySource, Settings};
+use crate::auth::{ClaimNames, KeySource, Service, Services, Settings};
 use crate::config;
 
 /// How tokens are judged, as the configuration says.
@@ -17,4 +17,12 @@ pub fn token_settings(auth: config::AuthConfig) -> Settings {
     let config::ClaimNames { tenant, user, session, scopes, roles: role_claim, .. } = claims;
     let claims = ClaimNames { tenant, user, session, scopes, roles: role_claim };
     Settings { issuer, audiences, keys, leeway, max_session_age, claims, roles }
+}
+
+/// The services that may call in their own names, as the configuration says.
+pub fn services(tokens: &[config::ServiceTokenConfig]) -> Services {
+    Services::new(tokens.iter().map(|service| {
+        let tokens = service.tokens.iter().map(config::ServiceToken::text);
+        Service::new(service.name.clone(), tokens, service.scopes.clone(), service.tenants.clone())
+    }))
 }

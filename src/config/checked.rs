@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::files::{AdminToken, Secret};
+use super::files::{AdminToken, Secret, ServiceToken};
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::Mistake;
 use crate::domain::mode::{Mode, WhenStoreDown};
@@ -43,6 +43,8 @@ pub struct ServeConfig {
     pub upstream: UpstreamConfig,
     /// Whose tokens are taken.
     pub auth: AuthConfig,
+    /// Who calls in a service's name, by the names of the services.
+    pub service_tokens: Vec<ServiceTokenConfig>,
     /// Where claims and audit rows are.
     pub store: StoreConfig,
     /// The Redis before it, where there is one: its URL may hold a password.
@@ -114,6 +116,19 @@ pub struct AdminConfig {
     pub listen: SocketAddr,
     /// What every request there must carry.
     pub token: AdminToken,
+}
+
+/// A service that calls in its own name.
+#[non_exhaustive]
+pub struct ServiceTokenConfig {
+    /// The user that it is.
+    pub name: String,
+    /// What it presents: any of these.
+    pub tokens: Vec<ServiceToken>,
+    /// What it may do; at least one.
+    pub scopes: Vec<String>,
+    /// For whom.
+    pub tenants: Tenants,
 }
 
 /// The app.

@@ -45,18 +45,41 @@ impl AdminToken {
     }
 }
 
+/// The fewest bytes of a service's token: it opens the gate itself, and no person types it.
+const MIN_SERVICE_TOKEN_BYTES: usize = 32;
+
+/// The token of a service. It fits into a header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServiceToken(String);
+
+impl ServiceToken {
+    /// The text that the service presents.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The operators' token in a file. A message says what is wrong with it.
 pub(super) fn read_admin_token(path: &Path) -> Result<AdminToken, String> {
+    read_token(path, MIN_TOKEN_BYTES).map(AdminToken)
+}
+
+/// A service's token in a file. A message says what is wrong with it.
+pub(super) fn read_service_token(path: &Path) -> Result<ServiceToken, String> {
+    read_token(path, MIN_SERVICE_TOKEN_BYTES).map(ServiceToken)
+}
+
+fn read_token(path: &Path, least: usize) -> Result<String, String> {
     let text = read_text(path)?;
     let found = text.len();
     let path = path.display();
-    if found < MIN_TOKEN_BYTES {
-        return Err(format!("the token in {path} has {found} bytes, and needs {MIN_TOKEN_BYTES} or more"));
+    if found < least {
+        return Err(format!("the token in {path} has {found} bytes, and needs {least} or more"));
     }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("the token in {path} is not one word of printable ASCII, as a header wants it"));
     }
-    Ok(AdminToken(text))
+    Ok(text)
 }
 
 /// The secret in a file, without the line end that editors leave behind it. A message says what is wrong with it.

@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::flags::ConfigFlags;
 use super::raw::RawConfig;
-use super::settings::{PREFIX, SETTINGS, Setting};
+use super::settings::{PREFIX, SETTINGS, Setting, TABLES};
 use crate::domain::mistake::{Mistake, Mistakes, Place, position};
 
 /// The file that is read where nobody names one.
@@ -203,6 +203,12 @@ fn variables(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Res
         }
         let key: Vec<String> = path.to_ascii_lowercase().split("__").map(quoted).collect();
         let place = Place::Variable(name.clone());
+        let table = path.to_ascii_lowercase().split("__").next().unwrap_or_default().to_owned();
+        if TABLES.contains(&table.as_str()) {
+            let mistake = Mistake::new(place, format!("{table} cannot be set by a variable"));
+            mistakes.push(mistake.with_help("its tables stand in the file only"));
+            continue;
+        }
         match value.to_str() {
             Some(value) => {
                 lines.push(Line { place, text: format!("{} = {}", key.join("."), plain_value(value)) });

@@ -32,6 +32,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) auth: RawAuth,
     #[serde(default)]
+    pub(super) service_tokens: BTreeMap<String, Spanned<RawServiceToken>>,
+    #[serde(default)]
     pub(super) store: RawStore,
     #[serde(default)]
     pub(super) herd: RawHerd,
@@ -84,6 +86,14 @@ pub(super) struct RawClaims {
     pub(super) session: Set<String>,
     pub(super) scopes: Set<String>,
     pub(super) roles: Set<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServiceToken {
+    pub(super) token_file: Set<Texts>,
+    pub(super) scopes: Set<Texts>,
+    pub(super) tenants: Set<Texts>,
 }
 
 #[derive(Default, Deserialize)]

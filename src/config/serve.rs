@@ -76,6 +76,8 @@ impl Layers {
             );
             let upstream = checks.upstream(&raw.upstream);
             let auth = checks.auth(&raw.auth);
+            let admin_token = admin.iter().flatten().map(|admin| &admin.token).next();
+            let service_tokens = checks.service_tokens(&raw.service_tokens, admin_token);
             let store = checks.store(&raw.store);
             let herd = checks.herd(&raw.herd);
             let audit = checks.audit(&raw.audit);
@@ -99,6 +101,7 @@ impl Layers {
                 allowed_origins: origins?,
                 upstream: upstream?,
                 auth: auth?,
+                service_tokens: service_tokens?,
                 store: store?,
                 herd,
                 audit: audit?,

@@ -2,9 +2,16 @@
 //!
 //! Promises: each key of the file has exactly one flag and one variable, and both follow from the key:
 //! `store.url` is `--store-url` and `ONCEGATE_STORE__URL`.
+//!
+//! Absent on purpose: tables whose entries are named by whoever writes them ([`TABLES`]). They stand in the file only: a
+//! flag or a variable for each of their keys could not be listed, and a guard that is half in one place and half in
+//! another is read by nobody.
 
 /// The beginning of the name of every variable that is a setting.
 pub(super) const PREFIX: &str = "ONCEGATE_";
+
+/// The tables that stand in the file only.
+pub(super) const TABLES: [&str; 1] = ["service_tokens"];
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]

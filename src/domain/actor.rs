@@ -108,6 +108,11 @@ impl Actor {
     }
 }
 
+/// A text that can be the tenant of an actor, or why it cannot.
+pub fn as_tenant(text: &str) -> Result<String, ActorFault> {
+    identifier("tenant", text)
+}
+
 fn identifier(part: &'static str, text: &str) -> Result<String, ActorFault> {
     if text.is_empty() {
         return Err(ActorFault::Missing { part });

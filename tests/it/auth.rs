@@ -2,6 +2,7 @@
 
 pub(crate) mod issuer;
 mod keys;
+mod service;
 mod told;
 
 use std::collections::BTreeMap;

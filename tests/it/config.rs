@@ -4,6 +4,7 @@ mod admin;
 mod herd;
 mod listeners;
 mod lists;
+mod services;
 mod spool;
 
 use std::ffi::OsString;
