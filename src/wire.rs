@@ -8,6 +8,7 @@
 //! error) with status 200; only what is not a model's problem has a status of its own.
 
 pub mod envelope;
+pub mod plain;
 pub mod render;
 mod row;
 

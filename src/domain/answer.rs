@@ -22,6 +22,9 @@ pub const KEPT_HEADERS: [&str; 8] = [
     "preference-applied",
 ];
 
+/// What else is kept with a plain answer: these say how its bytes are to be read, and the bytes are kept as they came.
+pub const KEPT_WITH_BYTES: [&str; 2] = ["content-encoding", "content-disposition"];
+
 /// What the body of a kept answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,9 +86,13 @@ impl Kept {
     }
 }
 
-/// Whether a response header may be kept.
-pub fn is_kept_header(name: &str) -> bool {
-    KEPT_HEADERS.iter().any(|kept| kept.eq_ignore_ascii_case(name))
+impl Kind {
+    /// Whether a response header may be kept with such an answer.
+    pub fn keeps(self, name: &str) -> bool {
+        let is = |kept: &&str| kept.eq_ignore_ascii_case(name);
+        let of_the_bytes = || matches!(self, Self::Plain) && KEPT_WITH_BYTES.iter().any(|kept| is(&kept));
+        KEPT_HEADERS.iter().any(|kept| is(&kept)) || of_the_bytes()
+    }
 }
 
 /// An encoded answer inside of JSON.

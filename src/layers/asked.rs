@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use crate::domain::actor::Actor;
 use crate::domain::audit::Facts;
 use crate::domain::json::Object;
@@ -18,6 +20,7 @@ use crate::domain::refusal::Refusal;
 use crate::layers::observe::Trace;
 use crate::layers::queue::room::{Aside, Inside, Place, Room};
 use crate::mcp::message::{self, Era};
+use crate::store::event_id;
 use crate::wire::envelope::Envelope;
 
 /// One call's notes. Cheap to clone.
@@ -37,6 +40,7 @@ struct Notes {
     wanted_arguments: OnceLock<Object>,
     actor: OnceLock<Actor>,
     facts: OnceLock<Facts>,
+    row_id: Mutex<Option<Uuid>>,
     audited: AtomicBool,
 }
 
@@ -72,6 +76,7 @@ impl Asked {
             wanted_arguments: OnceLock::new(),
             actor: OnceLock::new(),
             facts: OnceLock::new(),
+            row_id: Mutex::default(),
             audited: AtomicBool::new(false),
         }))
     }
@@ -128,6 +133,19 @@ impl Asked {
     /// What its audit row will say, once known.
     pub fn facts(&self) -> Option<&Facts> {
         self.0.facts.get()
+    }
+
+    /// The id of its audit row, and of the refusal that the row tells of: by it whoever is on call finds the one from the
+    /// other. Where it has no row, the log has it.
+    pub fn row_id(&self) -> Uuid {
+        *self.0.row_id.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(event_id)
+    }
+
+    /// An id for a row of its: no two rows have the same, and the last one is [`Self::row_id`].
+    pub(super) fn new_row_id(&self) -> Uuid {
+        let id = event_id();
+        *self.0.row_id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+        id
     }
 
     /// Whether its audit row was written, or is being written with its claim.

@@ -56,7 +56,7 @@ use crate::herd::Herd;
 use crate::mcp::headers::takes_events;
 use crate::mcp::message::{Message, Request};
 use crate::mcp::tasks::outbound::Sealer;
-use crate::store::{Store, StoreError, Swap, Write, event_id};
+use crate::store::{Store, StoreError, Swap, Write};
 use crate::upstream::headers::detached;
 use crate::wire;
 
@@ -382,7 +382,7 @@ fn answered(event: &mut AuditEvent, note: Note) {
 /// What the row says if the caller hangs up before there is an answer.
 fn read_event(head: &Head) -> AuditEvent {
     AuditEvent {
-        id: event_id(),
+        id: head.asked.new_row_id(),
         facts: facts(head),
         decision: Decision::Allowed,
         reason: Some("client_gone".to_owned()),

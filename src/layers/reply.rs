@@ -32,12 +32,12 @@ use super::claim::journal::Journal;
 use super::observe::Observed;
 use super::{Answer, Asked, Step};
 use crate::auth::{Resource, WELL_KNOWN};
+use crate::domain::answer;
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
-use crate::store::event_id;
 use crate::wire::envelope::Body;
-use crate::wire::{self, Row, render};
+use crate::wire::{self, Row, plain, render};
 
 /// How long an answer is waited for before a stream is opened in its place.
 const OPEN_AFTER: Duration = Duration::from_secs(3);
@@ -154,7 +154,10 @@ impl Desk {
     async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {
         match answered {
             Ok(Answer::Passed(response)) => self.passed(response, &asked),
-            Ok(Answer::Claimed { kept, marks, beside: _ }) => render::answer(&kept, &marks, asked.envelope()),
+            Ok(Answer::Claimed { kept, marks, beside }) => match kept.kind {
+                answer::Kind::Result | answer::Kind::Error => render::answer(&kept, &marks, asked.envelope()),
+                answer::Kind::Plain => plain::answer(&kept, &marks, beside),
+            },
             Ok(Answer::Spoken(spoken)) => {
                 render::stream(spoken.headers, stream::of(self, asked, spoken.words))
             }
@@ -214,7 +217,7 @@ impl Desk {
 /// Writes a denial down.
 pub(super) async fn write_down(journal: &Journal, row: &Row, facts: Facts, asked: &Asked) {
     let event = AuditEvent {
-        id: event_id(),
+        id: asked.new_row_id(),
         facts,
         decision: Decision::Denied,
         reason: Some(row.reason.to_owned()),

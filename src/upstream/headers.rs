@@ -19,7 +19,7 @@ use http::header::{
 };
 
 use crate::domain::actor::Actor;
-use crate::domain::answer::is_kept_header;
+use crate::domain::answer::Kind;
 use crate::domain::seal::{Handle, Seal};
 
 pub use unchanged::{returned, turn_outward, unchanged};
@@ -183,10 +183,10 @@ pub fn detached(headers: &HeaderMap) -> HeaderMap {
     headers.iter().filter_map(|(name, value)| Some((name.clone(), own(value)?))).collect()
 }
 
-/// The upstream's response headers that may be kept with an answer.
-pub fn kept(upstream: &HeaderMap) -> Vec<(String, String)> {
-    let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
-    let kept = upstream.iter().filter(|(name, _)| is_kept_header(name.as_str()));
+/// The upstream's response headers that may be kept with an answer of this kind.
+pub fn kept(upstream: &HeaderMap, kind: Kind) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
+    let kept = upstream.iter().filter(|(name, _)| kind.keeps(name.as_str()));
     kept.filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?))).collect()
 }
 

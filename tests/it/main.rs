@@ -24,6 +24,7 @@ mod inner;
 mod input;
 mod janitor;
 mod json;
+mod kept;
 mod laravel;
 mod leaks;
 mod ledger;

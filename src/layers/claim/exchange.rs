@@ -43,7 +43,7 @@ use crate::layers::parse::Head;
 use crate::layers::running::Place;
 use crate::layers::{reply, session};
 use crate::mcp::tasks::outbound::Sealer;
-use crate::store::{Seen, StoreError, Swap, Write, event_id};
+use crate::store::{Seen, StoreError, Swap, Write};
 use crate::wire;
 
 /// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
@@ -239,7 +239,7 @@ where
     /// This attempt's row, to complete.
     fn event(&self, reason: Option<String>) -> AuditEvent {
         AuditEvent {
-            id: event_id(),
+            id: self.head.asked.new_row_id(),
             facts: self.ask.facts.clone(),
             decision: Decision::Allowed,
             reason,

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::inside::{Own, own};
 use super::passing::Met;
 use super::{Forwarded, Road, SendFault, unsent_or_lost};
+use crate::domain::answer::Kind;
 use crate::domain::chain::Chain;
 use crate::domain::json::Json;
 use crate::domain::policy::{Forwarded as KeyParts, OnToolError};
@@ -76,7 +77,7 @@ impl Road {
         };
         let (parts, body) = response.into_parts();
         let status = parts.status.as_u16();
-        let (kind, kept) = (media(&parts.headers), headers::kept(&parts.headers));
+        let (kind, kept) = (media(&parts.headers), headers::kept(&parts.headers, Kind::Result));
         let challenge = matches!(status, 401 | 403).then(|| headers::challenged_scope(&parts.headers));
         // They hold on to all that their connection has read.
         drop(parts);

@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use super::super::Forwarded;
+use crate::domain::answer::Kind;
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::mcp::collect::{Media, media};
 use crate::mcp::judge::{Reply, Verdict, judge, reply_to};
@@ -63,7 +64,7 @@ impl Ear {
             Media::Events => Heard::Events(sse::Decoder::new(self.limit)),
             Media::Other => Heard::Nothing,
         };
-        let headers = headers::kept(&parts.headers);
+        let headers = headers::kept(&parts.headers, Kind::Result);
         let listening = Listening { ear: self, heard, begun: false, status, headers };
         let mut tee = Tee { body: Some(body), listening: Some(listening) };
         tee.look_for_end();
