@@ -263,6 +263,7 @@ fn parts(
         desk: Arc::new(Desk {
             service: config.service,
             resource,
+            mcp_path: Some(config.upstream.mcp_path.clone()),
             authorization_servers,
             court: Arc::clone(&court),
             journal,

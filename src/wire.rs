@@ -9,6 +9,7 @@
 
 pub mod envelope;
 pub mod plain;
+pub mod problem;
 pub mod render;
 mod row;
 

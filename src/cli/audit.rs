@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use uuid::Uuid;
 
 use super::failure::Failure;
 use super::open::Opened;
@@ -19,6 +20,9 @@ use crate::store::{AuditFilter, RecordedEvent};
 /// Lists audit rows, oldest first: the newest that fit every filter.
 #[derive(Args)]
 pub(super) struct Audit {
+    /// Only this row: by its id, or by the instance of a problem, which is the id of its row
+    #[arg(long, value_name = "UUID")]
+    id: Option<Uuid>,
     /// Only this tenant's
     #[arg(long)]
     tenant: Option<String>,
@@ -60,6 +64,7 @@ impl Audit {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let opened = Opened::new(&self.config).await?;
         let filter = AuditFilter {
+            id: self.id,
             tenant: self.tenant,
             service: opened.service,
             tool: self.tool,

@@ -89,9 +89,8 @@ impl Kept {
 impl Kind {
     /// Whether a response header may be kept with such an answer.
     pub fn keeps(self, name: &str) -> bool {
-        let is = |kept: &&str| kept.eq_ignore_ascii_case(name);
-        let of_the_bytes = || matches!(self, Self::Plain) && KEPT_WITH_BYTES.iter().any(|kept| is(&kept));
-        KEPT_HEADERS.iter().any(|kept| is(&kept)) || of_the_bytes()
+        let among = |list: &[&str]| list.iter().any(|kept| kept.eq_ignore_ascii_case(name));
+        among(&KEPT_HEADERS) || (self == Self::Plain && among(&KEPT_WITH_BYTES))
     }
 }
 

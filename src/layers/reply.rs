@@ -1,6 +1,7 @@
 //! The only step that answers.
 //!
-//! Promises: every refusal goes through the table in [`crate::wire`]; where the actor is known its audit row is
+//! Promises: every refusal goes through the table in [`crate::wire`], as JSON-RPC to the MCP endpoint's clients and as a
+//! problem to all others; where the actor is known its audit row is
 //! committed before the client hears it, or, where the store is away, waits for it in the spool or the journal; a panic
 //! further in becomes an answer with the call's own id. A call that takes longer than `OPEN_AFTER` is answered with a
 //! stream, where its client takes one, so that nobody on the way takes the silence for the end.
@@ -37,7 +38,7 @@ use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
 use crate::wire::envelope::Body;
-use crate::wire::{self, Row, plain, render};
+use crate::wire::{self, Row, plain, problem, render};
 
 /// How long an answer is waited for before a stream is opened in its place.
 const OPEN_AFTER: Duration = Duration::from_secs(3);
@@ -51,12 +52,25 @@ pub struct Reply<S> {
     desk: Arc<Desk>,
 }
 
+/// In which form a request is refused.
+#[derive(Clone, Copy)]
+enum Dialect {
+    /// It was sent to the MCP endpoint.
+    JsonRpc,
+    /// It was sent elsewhere.
+    Plain,
+    /// The same, and no body is wanted.
+    PlainHead,
+}
+
 /// What answering needs.
 pub struct Desk {
     /// The gate's `service`.
     pub service: String,
     /// The gate as clients dial it, for challenges.
     pub resource: Resource,
+    /// The path of the MCP endpoint; none where there is no such endpoint.
+    pub mcp_path: Option<String>,
     /// Who issues tokens for it.
     pub authorization_servers: Vec<String>,
     /// Knows which scopes there are.
@@ -101,6 +115,7 @@ where
         }
         let desk = Arc::clone(&self.desk);
         let asked = observed.asked().clone();
+        let dialect = desk.dialect(observed.request());
         let answering = AssertUnwindSafe(self.inner.call(observed)).catch_unwind();
         let mut answering: Answering = Box::pin(async move {
             answering.await.unwrap_or_else(|panic| {
@@ -111,7 +126,7 @@ where
         Box::pin(async move {
             loop {
                 tokio::select! {
-                    answered = &mut answering => return Ok(desk.respond(answered, asked).await),
+                    answered = &mut answering => return Ok(desk.respond(answered, asked, dialect).await),
                     () = sleep(OPEN_AFTER) => {}
                 }
                 if asked.may_speak() {
@@ -151,7 +166,23 @@ impl Desk {
         scopes.into_iter().cloned().collect()
     }
 
-    async fn respond(self: Arc<Self>, answered: Result<Answer, Refusal>, asked: Asked) -> Response<Body> {
+    /// How a request is answered: by its path, whatever else is wrong with it.
+    fn dialect<B>(&self, request: &Request<B>) -> Dialect {
+        if self.mcp_path.as_deref() == Some(request.uri().path()) {
+            Dialect::JsonRpc
+        } else if *request.method() == Method::HEAD {
+            Dialect::PlainHead
+        } else {
+            Dialect::Plain
+        }
+    }
+
+    async fn respond(
+        self: Arc<Self>,
+        answered: Result<Answer, Refusal>,
+        asked: Asked,
+        dialect: Dialect,
+    ) -> Response<Body> {
         match answered {
             Ok(Answer::Passed(response)) => self.passed(response, &asked),
             Ok(Answer::Claimed { kept, marks, beside }) => match kept.kind {
@@ -163,7 +194,13 @@ impl Desk {
             }
             Ok(Answer::Accepted) => render::accepted(),
             Err(refusal) => {
-                render::refusal(&self.refuse(&refusal, &asked).await, asked.envelope(), &self.resource)
+                let row = self.refuse(&refusal, &asked).await;
+                let problem = || problem::response(&row, asked.row_id(), &self.resource);
+                match dialect {
+                    Dialect::JsonRpc => render::refusal(&row, asked.envelope(), &self.resource),
+                    Dialect::Plain => problem(),
+                    Dialect::PlainHead => problem::without_body(problem()),
+                }
             }
         }
     }
@@ -192,7 +229,8 @@ impl Desk {
             None => {
                 let wanted = asked.wanted().map(|(_, name)| name.as_str());
                 self.journal.meter().stranger(wanted, row.reason);
-                warn!(reason = row.reason, peer = %asked.peer(), "Refused a call of no known actor.");
+                let (id, peer) = (asked.row_id(), asked.peer());
+                warn!(reason = row.reason, %peer, %id, "Refused a call of no known actor.");
             }
         }
         row

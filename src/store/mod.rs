@@ -132,6 +132,8 @@ pub struct ClaimFilter {
 /// Which audit rows to list. Every filter that is set must hold.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
+    /// Only this row.
+    pub id: Option<Uuid>,
     /// Only this tenant's.
     pub tenant: Option<String>,
     /// Only this service's.

@@ -63,7 +63,12 @@ pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> R
         }
     };
     let mut response = respond(status, &refusal_message(row, envelope));
-    let headers = response.headers_mut();
+    add_headers(row, resource, response.headers_mut());
+    response
+}
+
+/// What a refusal says in headers, whatever its body is.
+pub(super) fn add_headers(row: &Row, resource: &Resource, headers: &mut HeaderMap) {
     if let Some(challenge) = challenge(row, resource) {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }
@@ -73,7 +78,6 @@ pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> R
     if let Some(wait) = row.retry_after {
         headers.insert(RETRY_AFTER, HeaderValue::from(in_seconds(wait).max(1)));
     }
-    response
 }
 
 fn challenge(row: &Row, resource: &Resource) -> Option<HeaderValue> {
@@ -176,13 +180,13 @@ pub fn told(row: &Row, era: Era) -> Object {
     }
     result.insert("content", Json::Array(vec![text]));
     result.insert("isError", Json::Bool(true));
-    result.insert("_meta", Json::object([("oncegate/refusal", data(row))]));
+    result.insert("_meta", Json::object([("oncegate/refusal", Json::Object(told_to_programs(row)))]));
     result
 }
 
 fn error_member(code: i64, row: &Row) -> Json {
     let mut told = Object::default();
-    told.insert("oncegate/refusal", data(row));
+    told.insert("oncegate/refusal", Json::Object(told_to_programs(row)));
     if let Some(extension) = row.lacks {
         let extensions = Json::object([(extension, Json::Object(Object::default()))]);
         told.insert("requiredCapabilities", Json::object([("extensions", extensions)]));
@@ -195,7 +199,7 @@ fn error_member(code: i64, row: &Row) -> Json {
 }
 
 /// The machine's part of a refusal.
-fn data(row: &Row) -> Json {
+pub(super) fn told_to_programs(row: &Row) -> Object {
     let mut data = Object::default();
     data.insert("code", Json::from(row.code));
     data.insert("executed", Json::from(row.executed.as_str()));
@@ -211,7 +215,7 @@ fn data(row: &Row) -> Json {
     if let Some(earlier) = &row.earlier_key {
         data.insert("earlier_key", Json::from(earlier.as_str()));
     }
-    Json::Object(data)
+    data
 }
 
 /// The response to what wants no answer.

@@ -107,6 +107,16 @@ impl Row {
         }
     }
 
+    /// Its HTTP status where nobody waits for a JSON-RPC response. The codes of what a model is told begin with it; what
+    /// has one of JSON-RPC's own is no plain request's.
+    pub fn plain_status(&self) -> u16 {
+        match self.shape {
+            Shape::Http { status, .. } | Shape::Challenge { status } => status,
+            Shape::Told { code } => u16::try_from(code / 100).unwrap_or(400),
+            Shape::Fault => 500,
+        }
+    }
+
     /// With the scopes of a challenge, separated by blanks.
     pub(super) fn asking(self, scopes: &str) -> Self {
         Self { scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(), ..self }

@@ -21,6 +21,7 @@ mod scene;
 mod tasks;
 
 use agent::Agent;
+pub(crate) use agent::install;
 use kinds::Kind;
 use scene::{Scene, Shop};
 

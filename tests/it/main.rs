@@ -40,6 +40,7 @@ mod pages;
 mod passing;
 mod policy;
 mod pooled;
+mod problems;
 mod queue;
 mod reconcile;
 mod redact;

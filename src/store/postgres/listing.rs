@@ -175,6 +175,7 @@ fn page_of(
     params.one(Type::INTERVAL, filter.since.map(Delay::from));
     params.one(Type::TIMESTAMPTZ, before.map(|(at, _)| Time(at)));
     params.one(Type::UUID, before.map(|(_, id)| id));
+    params.one(Type::UUID, filter.id);
     params.one(Type::INT8, i64::from(page));
     params
 }

@@ -92,6 +92,7 @@ pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite:
     conditions.and_text("session_id", filter.session.as_ref());
     conditions.and("decision =", filter.decision.map(Decision::as_str));
     conditions.and_text("reason", filter.reason.as_ref());
+    conditions.and("id =", filter.id.map(|id| id.to_string()));
     if let Some(since) = filter.since {
         conditions.and("at >=", Some(rows::now(connection)?.minus(since).as_micros()));
     }

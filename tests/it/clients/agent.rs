@@ -75,7 +75,7 @@ impl Call {
 }
 
 /// Installs the clients where nobody did it before.
-pub(super) async fn install() {
+pub(crate) async fn install() {
     let installing = Command::new(root().join("tests/clients/install")).kill_on_drop(true).status();
     let installed = tokio::time::timeout(PATIENCE, installing).await.expect("the clients are installed");
     assert!(installed.expect("tests/clients/install").success(), "tests/clients/install failed");

@@ -87,6 +87,14 @@ impl Client {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         Ask { address: self.address, line: "POST /mcp".to_owned(), headers, body: Body::Json(body) }
     }
+
+    /// A plain HTTP request with this method and target, and nothing in it.
+    pub(crate) fn plain(&self, line: &str) -> Ask {
+        let mut headers = vec![("Host".to_owned(), self.address.to_string())];
+        headers
+            .extend(self.token.iter().map(|token| ("Authorization".to_owned(), format!("Bearer {token}"))));
+        Ask { address: self.address, line: line.to_owned(), headers, body: Body::Bytes(Bytes::new()) }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -180,6 +180,7 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let desk = Arc::new(Desk {
         service: "billing".to_owned(),
         resource: Resource::new(AUDIENCE).expect("a URL"),
+        mcp_path: Some("/mcp".to_owned()),
         authorization_servers: vec![ISSUER.to_owned()],
         court: Arc::clone(court),
         journal,

@@ -84,10 +84,12 @@ async fn audit_rows_are_listed_oldest_first_by_every_filter() {
 
         let all = store.events(&AuditFilter { limit: 10, ..AuditFilter::default() }).await;
         let all: Vec<_> = all.expect("the store answers").into_iter().map(|row| row.event).collect();
-        assert_eq!(all, [one, two]);
+        assert_eq!(all, [one, two.clone()]);
 
         let text = |text: &str| Some(text.to_owned());
         let by = AuditFilter::default;
+        check_events(&store, AuditFilter { id: Some(two.id), ..by() }, &["two"]).await;
+        check_events(&store, AuditFilter { id: Some(two.id), tenant: text("acme"), ..by() }, &[]).await;
         check_events(&store, AuditFilter { tenant: text("acme"), ..by() }, &["one"]).await;
         check_events(&store, AuditFilter { service: text("support"), ..by() }, &["two"]).await;
         check_events(&store, AuditFilter { tool: text("refund_order"), ..by() }, &["one"]).await;

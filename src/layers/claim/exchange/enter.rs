@@ -21,6 +21,7 @@ use crate::layers::claim::keep::End;
 use crate::layers::forward::Forwarded;
 use crate::mcp::takes::takes;
 use crate::store::Seen;
+use crate::wire::envelope::Marks;
 
 /// How a call goes on once the ledger was asked.
 pub(super) enum Entry {

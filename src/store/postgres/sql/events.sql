@@ -13,5 +13,6 @@ WHERE ($1 IS NULL OR tenant_id = $1)
     AND ($8 IS NULL OR reason = $8)
     AND ($9 IS NULL OR at >= now() - $9)
     AND ($10 IS NULL OR (at, id) < ($10, $11))
+    AND ($12 IS NULL OR id = $12)
 ORDER BY at DESC, id DESC
-LIMIT $12
+LIMIT $13
