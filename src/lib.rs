@@ -48,8 +48,7 @@
 //! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
-//! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, settings,
-//!                            Redis
+//! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```

@@ -9,11 +9,12 @@
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::fields::{Fields, told};
+use super::fields::Fields;
 use super::form;
 use super::media::{Media, Shape};
 use super::multipart::{Boundary, Event, Parser, Part};
-use super::names::Readings;
+use super::names::{Readings, plain};
+use super::told::told;
 use super::{put, put_option};
 use crate::domain::json::{Json, MAX_DEPTH, Object};
 use crate::domain::refusal::Refusal;
@@ -112,6 +113,7 @@ impl Content {
     /// Every value that some backend may read under this name: among the members of the JSON object, the fields, the
     /// parts. None for one that is no text and no whole number.
     pub fn values(&self, name: &str) -> Vec<Option<String>> {
+        let name = &plain(name);
         match &self.body {
             Body::Empty | Body::Other => Vec::new(),
             Body::Json(json) => {
@@ -141,8 +143,8 @@ fn read_parts(boundary: Boundary, bytes: &[u8]) -> Result<Vec<(Part, Vec<u8>)>, 
     let mut parser = Parser::new(boundary);
     parser.feed(bytes, &mut |event| {
         match event {
+            Event::Named(name) => refuse_method(name)?,
             Event::Begins(part) => {
-                refuse_method(part)?;
                 parts.push((part.clone(), Vec::new()));
             }
             Event::Content(content) => {
@@ -158,9 +160,9 @@ fn read_parts(boundary: Boundary, bytes: &[u8]) -> Result<Vec<(Part, Vec<u8>)>, 
     Ok(parts)
 }
 
-/// Refuses a part that some backend takes another method from.
-pub(super) fn refuse_method(part: &Part) -> Result<(), Refusal> {
-    if Readings::of(part.name.as_bytes()).override_the_method() {
+/// Refuses a part by whose name some backend takes another method.
+pub(super) fn refuse_method(name: &str) -> Result<(), Refusal> {
+    if Readings::of(name.as_bytes()).override_the_method() {
         return Err(Refusal::MethodOverride);
     }
     Ok(())

@@ -6,9 +6,8 @@
 //!
 //! Absent on purpose: a judgement of escapes that are none. A form refuses them, a query keeps them as they are.
 
-use std::collections::HashMap;
-
 use super::names::{Readings, plain};
+use super::told::told;
 use super::{put, put_option};
 use crate::domain::json::Json;
 
@@ -60,7 +59,8 @@ impl Fields {
     /// Every value that some backend may read under this name; none for one that is no text.
     pub(super) fn values(&self, name: &str) -> Vec<Option<String>> {
         let text = |value: &[u8]| String::from_utf8(value.to_vec()).ok();
-        let named = self.every().filter(|pair| Readings::of(&pair.name).include(name));
+        let name = plain(name);
+        let named = self.every().filter(|pair| Readings::of(&pair.name).include(&name));
         named
             .flat_map(|pair| [Some(pair.value.as_deref().unwrap_or_default()), pair.with_plus.as_deref()])
             .flatten()
@@ -96,22 +96,4 @@ impl Pair {
 fn decoded(text: &[u8], plus: u8) -> Vec<u8> {
     let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { plus } else { *byte }).collect();
     percent_encoding::percent_decode(&spaced).collect()
-}
-
-/// An object of these members; the values of a name that stands more than once as an array.
-pub(super) fn told(members: impl IntoIterator<Item = (String, Json)>) -> Json {
-    let mut names: Vec<(String, Vec<Json>)> = Vec::new();
-    let mut places = HashMap::new();
-    for (name, value) in members {
-        let place = *places.entry(name.clone()).or_insert(names.len());
-        match names.get_mut(place) {
-            Some((_, values)) => values.push(value),
-            None => names.push((name, vec![value])),
-        }
-    }
-    let one = |mut values: Vec<Json>| match values.pop() {
-        Some(only) if values.is_empty() => only,
-        last => Json::Array(values.into_iter().chain(last).collect()),
-    };
-    Json::object(names.into_iter().map(|(name, values)| (name, one(values))))
 }

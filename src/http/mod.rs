@@ -16,6 +16,7 @@ pub mod overrides;
 pub mod query;
 pub mod reading;
 pub mod scanned;
+mod told;
 
 /// Appends `bytes` with their length before them, so that no two lists of pieces make the same bytes.
 fn put(bytes: &[u8], out: &mut Vec<u8>) {

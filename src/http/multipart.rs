@@ -24,7 +24,9 @@ const MOST_HEADER: usize = 8 * 1024;
 /// What is met in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A part begins.
+    /// A part's name: told before anything else of it has to be there.
+    Named(&'a str),
+    /// Its content begins.
     Begins(&'a Part),
     /// Some of its content, never nothing.
     Content(&'a [u8]),
@@ -127,7 +129,9 @@ impl Parser {
                 *at += taken;
                 *length += taken;
                 if !line.is_empty() {
-                    head.line(line)?;
+                    if let Some(name) = head.line(line)? {
+                        hear(Event::Named(name))?;
+                    }
                     return Ok(Step::Taken);
                 }
                 let (part, due) = std::mem::take(head).part()?;

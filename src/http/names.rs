@@ -5,8 +5,6 @@
 //!
 //! Absent on purpose: any use of it to read a request. It finds what others may read; the gate's own reading is exact.
 
-use std::borrow::Cow;
-
 use crate::domain::json::folded;
 
 /// Fields by which some framework takes another method than the request line's. The last three are header names, which
@@ -22,26 +20,24 @@ impl Readings {
     pub(super) fn of(name: &[u8]) -> Self {
         let text = String::from_utf8_lossy(name);
         let mut readings = Vec::new();
-        for text in [text.as_ref(), &unescaped(&text)] {
+        for text in [Some(text.as_ref()), unescaped(&text).as_deref()].into_iter().flatten() {
             // PHP skips blanks before a name, some skip them behind it too; a few skip a question mark.
             let bare = text.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
             let bare = bare.trim_start_matches('?');
             // Rack and qs read `[name]` and `name[]` as fields within, or lists under, `name`.
             let inner = bare.trim_start_matches(['[', ']']);
             let root = inner.split(['[', ']']).next().unwrap_or_default();
-            for reading in [plain(text), plain(bare), plain(root)] {
-                if !readings.contains(&reading) {
-                    readings.push(reading);
-                }
-            }
+            readings.push(plain(text));
+            // Bodies may hold very many names, and nearly all are what they are.
+            readings.extend((bare.len() < text.len()).then(|| plain(bare)));
+            readings.extend((root.len() < bare.len()).then(|| plain(root)));
         }
         Self(readings)
     }
 
-    /// Whether some backend takes it for `name`.
+    /// Whether some backend takes it for the name whose [`plain`] form this is.
     pub(super) fn include(&self, name: &str) -> bool {
-        let name = plain(name);
-        self.0.contains(&name)
+        self.0.iter().any(|reading| reading == name)
     }
 
     /// Whether some backend takes another method from a field of this name.
@@ -53,14 +49,18 @@ impl Readings {
 /// A name as PHP registers it (`.`, blanks and an unclosed `[` become `_`), without case, up to a NUL.
 pub(super) fn plain(name: &str) -> String {
     let php = |letter: char| if matches!(letter, '.' | '[') || letter.is_whitespace() { '_' } else { letter };
+    if name.is_ascii() {
+        let letters = name.chars().take_while(|letter| *letter != '\0');
+        return letters.map(|letter| php(letter.to_ascii_lowercase())).collect();
+    }
     folded(name).chars().map(php).collect()
 }
 
 /// With percent-escapes decoded once more: some decode twice, some decode where nothing is escaped, and .NET knows
-/// `%u005f`.
-fn unescaped(name: &str) -> Cow<'_, str> {
+/// `%u005f`. None where there are none.
+fn unescaped(name: &str) -> Option<String> {
     if !name.contains('%') {
-        return Cow::Borrowed(name);
+        return None;
     }
     let mut text = String::with_capacity(name.len());
     let mut pieces = name.split('%');
@@ -76,7 +76,7 @@ fn unescaped(name: &str) -> Cow<'_, str> {
             text.push_str(piece);
         }
     }
-    Cow::Owned(text)
+    Some(text)
 }
 
 /// The character of this code, in hexadecimal digits. A byte of a longer character stands for itself: the names that

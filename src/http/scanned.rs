@@ -1,11 +1,13 @@
 //! A multipart body that is looked through while it passes.
 //!
 //! Promises: every byte passes as it came, or the body ends in an error and never comes whole: where a part names another
-//! method or a foreign tenant, and where it is no multipart. For that its last piece is held back until its end was seen.
+//! method or a foreign tenant, and where it is no multipart. For that its last piece is held back until its end was seen,
+//! and a tenant's name until it was seen whole: there are backends that run what they have of a body that was cut.
 //! Trailers stay here.
 //!
 //! Absent on purpose: a limit. In memory are one piece as the connection brought it, a part's header, and a tenant's name.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::content::refuse_method;
 use super::multipart::{Boundary, Event, Parser};
-use super::names::Readings;
+use super::names::{Readings, plain};
 use crate::domain::refusal::Refusal;
 
 /// Why a body ended early.
@@ -56,7 +58,10 @@ pub struct Scanned<B> {
     inner: Pin<Box<B>>,
     /// None once the end was seen.
     scanner: Option<Scanner>,
-    held: Option<Bytes>,
+    /// What was looked through and has not passed.
+    held: VecDeque<Bytes>,
+    /// So many of these may pass.
+    free: usize,
     finding: Finding,
     is_empty: bool,
 }
@@ -74,8 +79,9 @@ impl<B: Body<Data = Bytes>> Scanned<B> {
     pub fn new(inner: B, boundary: Boundary, tenancy: Tenancy) -> Self {
         let is_empty = inner.is_end_stream();
         let scanner = Scanner { parser: Parser::new(boundary), tenancy, named: None };
-        let (scanner, held, finding) = ((!is_empty).then_some(scanner), None, Finding::default());
-        Self { inner: Box::pin(inner), scanner, held, finding, is_empty }
+        let (held, finding) = (VecDeque::new(), Finding::default());
+        let scanner = (!is_empty).then_some(scanner);
+        Self { inner: Box::pin(inner), scanner, held, free: 0, finding, is_empty }
     }
 
     /// Where it will stand what was found.
@@ -85,24 +91,33 @@ impl<B: Body<Data = Bytes>> Scanned<B> {
 
     /// Ends the body: what was held back is never sent.
     fn refuse(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, ScanFault>>> {
-        self.scanner = None;
-        self.held = None;
+        self.stop();
         // The first finding stands: there is no second, since nothing is read after it.
         let _first = self.finding.0.set(refusal).is_ok();
         Poll::Ready(Some(Err(ScanFault::Refused)))
     }
 }
 
+impl<B> Scanned<B> {
+    fn stop(&mut self) {
+        self.scanner = None;
+        self.held.clear();
+        self.free = 0;
+    }
+}
+
 impl Scanner {
-    fn scan(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+    /// Whether what was read ends in a part that has to be the tenant.
+    fn scan(&mut self, bytes: &[u8]) -> Result<bool, Refusal> {
         let Self { parser, tenancy, named } = self;
         parser.feed(bytes, &mut |event| {
             match event {
-                Event::Begins(part) => {
-                    refuse_method(part)?;
-                    let readings = Readings::of(part.name.as_bytes());
-                    *named = tenancy.names.iter().any(|name| readings.include(name)).then(Vec::new);
+                Event::Named(name) => {
+                    refuse_method(name)?;
+                    let readings = Readings::of(name.as_bytes());
+                    *named = tenancy.names.iter().any(|name| readings.include(&plain(name))).then(Vec::new);
                 }
+                Event::Begins(_) => {}
                 Event::Content(content) => {
                     if let Some(named) = named {
                         named.extend_from_slice(content);
@@ -117,8 +132,9 @@ impl Scanner {
                     }
                 }
             }
-            Ok(())
-        })
+            Ok::<_, Refusal>(())
+        })?;
+        Ok(named.is_some())
     }
 }
 
@@ -134,44 +150,50 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ScanFault>>> {
         loop {
+            if self.free > 0 {
+                self.free -= 1;
+                return Poll::Ready(self.held.pop_front().map(|bytes| Ok(Frame::data(bytes))));
+            }
             if self.scanner.is_none() {
-                return Poll::Ready(self.held.take().map(|bytes| Ok(Frame::data(bytes))));
+                return Poll::Ready(None);
             }
             let bytes = match ready!(self.inner.as_mut().poll_frame(cx)) {
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 Some(Err(fault)) => {
-                    (self.scanner, self.held) = (None, None);
+                    self.stop();
                     return Poll::Ready(Some(Err(ScanFault::Cut(fault.into()))));
                 }
                 None => {
                     // No byte at all is no body, whatever its type.
-                    let scanner = self.scanner.take().filter(|_| self.held.is_some());
+                    let scanner = self.scanner.take().filter(|_| !self.held.is_empty());
                     let finished = scanner.map_or(Ok(()), |scanner| scanner.parser.finish());
                     if let Err(fault) = finished {
                         return self.refuse(fault.into());
                     }
+                    self.free = self.held.len();
                     continue;
                 }
             };
             if bytes.is_empty() {
                 continue;
             }
-            let scanned = self.scanner.as_mut().map_or(Ok(()), |scanner| scanner.scan(&bytes));
-            if let Err(refusal) = scanned {
-                return self.refuse(refusal);
-            }
-            if let Some(before) = self.held.replace(bytes) {
-                return Poll::Ready(Some(Ok(Frame::data(before))));
+            let scanned = self.scanner.as_mut().map_or(Ok(false), |scanner| scanner.scan(&bytes));
+            match scanned {
+                Ok(in_doubt) => {
+                    self.free = if in_doubt { 0 } else { self.held.len() };
+                    self.held.push_back(bytes);
+                }
+                Err(refusal) => return self.refuse(refusal),
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.is_empty || (self.scanner.is_none() && self.held.is_none())
+        self.is_empty || (self.scanner.is_none() && self.held.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held = self.held.as_ref().map_or(0, Bytes::len) as u64;
+        let held = self.held.iter().map(Bytes::len).sum::<usize>() as u64;
         let rest = self.inner.size_hint();
         let mut size = SizeHint::new();
         size.set_lower(rest.lower().saturating_add(held));

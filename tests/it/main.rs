@@ -38,6 +38,7 @@ mod outages;
 mod outcomes;
 mod pages;
 mod passing;
+mod plain;
 mod policy;
 mod pooled;
 mod problems;

@@ -46,8 +46,8 @@ struct Disposition {
 }
 
 impl PartHead {
-    /// Takes one line, without its end.
-    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), MultipartFault> {
+    /// Takes one line, without its end; the part's name, where the line says it.
+    pub(super) fn line(&mut self, line: &[u8]) -> Result<Option<&str>, MultipartFault> {
         let text = std::str::from_utf8(line).map_err(|_| MultipartFault::Header)?;
         // A folded line has no name before its colon.
         let (name, value) = text.split_once(':').ok_or(MultipartFault::Header)?;
@@ -56,7 +56,10 @@ impl PartHead {
         }
         let value = value.trim_matches([' ', '\t']);
         match name.to_ascii_lowercase().as_str() {
-            "content-disposition" => once(&mut self.disposition, Disposition::of(value)?),
+            "content-disposition" => {
+                once(&mut self.disposition, Disposition::of(value)?)?;
+                return Ok(self.disposition.as_ref().and_then(|read| read.name.as_deref()));
+            }
             "content-type" => once(&mut self.media, media(value)?),
             // Go and Python decode it, the others do not.
             "content-transfer-encoding" => {
@@ -73,7 +76,8 @@ impl PartHead {
                 once(&mut self.length, length)
             }
             _ => Ok(()),
-        }
+        }?;
+        Ok(None)
     }
 
     /// The whole header, and the length that it says.
