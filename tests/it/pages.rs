@@ -6,15 +6,18 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use oncegate::domain::answer::{KEPT_HEADERS, KEPT_WITH_BYTES};
 use oncegate::domain::json::{Json, MAX_DEPTH};
 use oncegate::domain::mode::{REPLAY, WOULD};
 use oncegate::domain::policy::{GATE_REASONS, Kind, Policy};
 use oncegate::wire::{Row, Shape, row};
 
+use crate::problems::plain_refusals;
 use crate::refusals::every_refusal;
 
 const POLICY: &str = include_str!("../../docs/policy.md");
 const ANSWERS: &str = include_str!("../../docs/answers.md");
+const ROUTES: &str = include_str!("../../docs/routes.md");
 
 /// The cells of the lines of a table with this head.
 fn table<'a>(page: &'a str, head: &str) -> Vec<Vec<&'a str>> {
@@ -185,6 +188,31 @@ fn every_refusal_is_on_its_page_as_clients_and_the_audit_see_it() {
     let wrong: Vec<_> = listed.difference(&refusals).collect();
     assert!(missing.is_empty() && wrong.is_empty(), "missing: {missing:#?}\nno refusal: {wrong:#?}");
     assert!(rows.iter().all(|cells| cells.len() == 6 && !cells[5].is_empty()), "each says when");
+}
+
+#[test]
+fn every_problem_is_on_its_page_as_clients_see_it() {
+    let problems: BTreeSet<String> = plain_refusals()
+        .iter()
+        .map(|refusal| {
+            let row = row(refusal);
+            let (executed, retry) = (row.executed.as_str(), row.retry.as_str());
+            format!("`{}` | {} | {executed} | {retry}", row.code, row.plain_status())
+        })
+        .collect();
+    let rows = table(ROUTES, "| code | status | executed | retry | what to do |");
+    let listed: BTreeSet<String> = rows.iter().map(|cells| cells[..4].join(" | ")).collect();
+    let missing: Vec<_> = problems.difference(&listed).collect();
+    let wrong: Vec<_> = listed.difference(&problems).collect();
+    assert!(missing.is_empty() && wrong.is_empty(), "missing: {missing:#?}\nno problem: {wrong:#?}");
+}
+
+#[test]
+fn the_headers_that_a_replay_has_are_on_the_routes_page() {
+    let (_, kept) = ROUTES.split_once("of its headers ").expect("what a replay has");
+    let kept = kept.split('.').next().unwrap_or_default();
+    let listed: Vec<_> = kept.split('`').skip(1).step_by(2).collect();
+    assert_eq!(listed, [KEPT_HEADERS.as_slice(), KEPT_WITH_BYTES.as_slice()].concat());
 }
 
 #[test]
