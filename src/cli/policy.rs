@@ -62,8 +62,9 @@ fn check(folder: &Folder) -> Result<(), Failure> {
     let dir = folder.path()?;
     let policy = read(&dir)?;
     let count = |kind| policy.operations().filter(|operation| operation.kind() == kind).count();
-    let (tools, methods) = (count(Kind::Tool), count(Kind::Method));
-    let line = format!("{}: tools {tools}, methods {methods}, version {}", dir.display(), policy.version());
+    let counts = [Kind::Tool, Kind::Method, Kind::Route, Kind::Job]
+        .map(|kind| format!("{} {}", kind.table(), count(kind)));
+    let line = format!("{}: {}, version {}", dir.display(), counts.join(", "), policy.version());
     Ok(show(&(plain(&line) + "\n"))?)
 }
 

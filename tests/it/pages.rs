@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use oncegate::domain::answer::{KEPT_HEADERS, KEPT_WITH_BYTES};
 use oncegate::domain::json::{Json, MAX_DEPTH};
 use oncegate::domain::mode::{REPLAY, WOULD};
-use oncegate::domain::policy::{GATE_REASONS, Kind, Policy};
+use oncegate::domain::policy::{Case, GATE_REASONS, Kind, Policy};
 use oncegate::wire::{Row, Shape, row};
 
 use crate::problems::plain_refusals;
@@ -144,9 +144,13 @@ fn shape(row: &Row) -> String {
 fn the_examples_on_the_policies_page_are_sound() {
     let examples = POLICY.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
     let examples: Vec<_> = examples.collect();
-    for example in &examples {
+    let (cases, policies): (Vec<_>, Vec<_>) =
+        examples.iter().partition(|example| example.starts_with("[[case]]"));
+    for example in policies {
         assert_eq!(mistakes(example), "", "{example}");
     }
+    let cases = cases.into_iter().map(|example| (PathBuf::from("c.toml"), (*example).to_owned()));
+    assert_eq!(Case::from_sources(&cases.collect::<Vec<_>>()).expect("cases").len(), 1);
     let example = examples.iter().find(|example| example.contains("runs = ")).expect("the page shows one");
     let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), (*example).to_owned())]).expect("sound").0;
     let outer =

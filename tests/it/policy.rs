@@ -1,10 +1,12 @@
 //! What the policy promises: strict files, default deny, mistakes that say where they stand.
 
+mod answers;
 mod cases;
 mod commands;
 mod forward_key;
 mod mistakes;
 mod reconcile;
+mod route_mistakes;
 mod routes;
 mod shipped;
 mod spellings;

@@ -3,13 +3,19 @@
 //! Promises: a case is decided by the functions that decide calls; a denial must be for the reason that the case
 //! gives, so that a slip in a tool's name does not pass for a denied refund.
 //!
-//! Absent on purpose: everything that needs a ledger or an app. A case asks what a first call meets.
+//! Absent on purpose: everything that needs a ledger or an app. A case asks what a first call meets. Headers and bodies of
+//! plain requests: what they can be refused for is no policy's to say, but for the tenant that they name.
+
+mod request;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use toml::Spanned;
+
+use request::Request;
 
 use super::Policy;
 use super::operation::{Kind, Operation};
@@ -22,8 +28,12 @@ use crate::domain::key::{Key, KeyFault};
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 
 /// The reasons that a first call can be denied for.
-const REASONS: [&str; 7] = [
+const REASONS: [&str; 11] = [
     "not_in_policy",
+    "no_such_endpoint",
+    "path_not_normal",
+    "method_not_allowed",
+    "foreign_tenant",
     "denied_by_policy",
     "missing_scope",
     "missing_idempotency_key",
@@ -65,6 +75,8 @@ struct RawActor {
 struct RawCall {
     tool: Option<String>,
     method: Option<String>,
+    request: Option<String>,
+    job: Option<String>,
     #[serde(default)]
     arguments: BTreeMap<String, toml::Value>,
     key: Option<String>,
@@ -95,14 +107,20 @@ impl std::fmt::Display for Ruling {
     }
 }
 
+/// What is called.
+#[derive(Clone, Debug)]
+enum Asked {
+    Named(Kind, String),
+    Request(Request),
+}
+
 /// A call, and what must come of it.
 #[derive(Clone, Debug)]
 pub struct Case {
     name: String,
     place: Place,
     actor: Actor,
-    kind: Kind,
-    operation: String,
+    asked: Asked,
     arguments: BTreeMap<String, toml::Value>,
     key: Option<String>,
     expected: Ruling,
@@ -134,18 +152,34 @@ impl Case {
         &self.expected
     }
 
+    /// The operation that is called, where the policy names it.
+    pub fn operation<'a>(&self, policy: &'a Policy) -> Option<&'a Arc<Operation>> {
+        match &self.asked {
+            Asked::Named(kind, name) => policy.named(*kind, name),
+            Asked::Request(request) => request.operation(policy),
+        }
+    }
+
     /// What the policy comes to.
     pub fn run(&self, policy: &Policy) -> Ruling {
-        let named = policy.named(self.kind, &self.operation);
-        let reason = match named.and_then(|operation| Some((operation, operation.runs()?))) {
-            Some((outer, runs)) => self.fault_inside(policy, outer, runs),
-            None => match policy.decide(&self.actor, self.kind, &self.operation) {
-                Ok(operation) => self.fault_of_key(operation),
-                Err(denial) => Some(denial.reason()),
-            },
+        let reason = match &self.asked {
+            Asked::Named(kind, name) => self.fault_of(policy, *kind, name),
+            Asked::Request(request) => self.fault_of_request(policy, request),
         };
         let decision = if reason.is_some() { Decision::Denied } else { Decision::Allowed };
         Ruling { decision, reason: reason.map(str::to_owned) }
+    }
+
+    /// The reason for which what is called by its name is refused.
+    fn fault_of(&self, policy: &Policy, kind: Kind, name: &str) -> Option<&'static str> {
+        let named = policy.named(kind, name);
+        match named.and_then(|operation| Some((operation, operation.runs()?))) {
+            Some((outer, runs)) => self.fault_inside(policy, outer, runs),
+            None => match policy.decide(&self.actor, kind, name) {
+                Ok(operation) => self.fault_of_key(operation),
+                Err(denial) => Some(denial.reason()),
+            },
+        }
     }
 
     /// The reason for which a call is refused that runs others.
@@ -173,7 +207,11 @@ impl Case {
     /// The reason for which a mutation's key is refused; reads need none.
     fn fault_of_key(&self, operation: &Operation) -> Option<&'static str> {
         operation.mutation()?;
-        let argument = self.arguments.get(operation.key_argument()).map(|value| value.as_str());
+        let in_arguments = match operation.kind() {
+            Kind::Tool | Kind::Method => self.arguments.get(operation.key_argument()),
+            Kind::Route | Kind::Job => None,
+        };
+        let argument = in_arguments.map(|value| value.as_str());
         let named = [argument, self.key.as_deref().map(Some)];
         let mut keys = Vec::new();
         for text in named.into_iter().flatten() {
@@ -212,12 +250,16 @@ fn checked(source: Source<'_>, place: Place, raw: RawCase) -> Result<Case, Mista
     let RawActor { tenant, user, scopes } = raw.actor;
     let actor = Actor::new(&tenant, &user, None, scopes)
         .map_err(|fault| Mistake::new(place.clone(), format!("no token can carry this actor: {fault}")))?;
-    let (kind, operation) = match (raw.call.tool, raw.call.method) {
-        (Some(tool), None) => (Kind::Tool, tool),
-        (None, Some(method)) => (Kind::Method, method),
-        (Some(_), Some(_)) | (None, None) => {
-            return Err(Mistake::new(place, "a call names either a tool or a method"));
+    let asked = match (raw.call.tool, raw.call.method, raw.call.request, raw.call.job) {
+        (Some(tool), None, None, None) => Asked::Named(Kind::Tool, tool),
+        (None, Some(method), None, None) => Asked::Named(Kind::Method, method),
+        (None, None, Some(request), None) => {
+            let request = Request::parse(&request)
+                .map_err(|(message, help)| Mistake::new(place.clone(), message).with_help(help))?;
+            Asked::Request(request)
         }
+        (None, None, None, Some(job)) => Asked::Named(Kind::Job, job),
+        (..) => return Err(Mistake::new(place, "a call names one tool, method, request or job")),
     };
     let decision = match (raw.expect, &raw.reason) {
         (RawExpect::Allowed, None) => Decision::Allowed,
@@ -241,8 +283,7 @@ fn checked(source: Source<'_>, place: Place, raw: RawCase) -> Result<Case, Mista
         name: raw.name,
         place,
         actor,
-        kind,
-        operation,
+        asked,
         arguments: raw.call.arguments,
         key: raw.call.key,
         expected: Ruling { decision, reason: raw.reason.map(Spanned::into_inner) },

@@ -15,7 +15,7 @@ use super::forward_key::ForwardKey;
 use super::reconcile::Reconcile;
 use super::route::Route;
 use super::runs::Runs;
-use crate::domain::json::Json;
+use crate::domain::json::{Json, folded};
 use crate::domain::ledger::{Downstream, Terms};
 use crate::domain::mode::Mode;
 use crate::domain::redact::Redactor;
@@ -317,6 +317,12 @@ impl Operation {
     /// The arguments that would name a tenant: dropped from calls and from schemas.
     pub fn tenant_arguments(&self) -> &[String] {
         &self.tenant_arguments
+    }
+
+    /// Whether what stands under this name would name a tenant, to some app at least.
+    pub fn names_a_tenant(&self, name: &str) -> bool {
+        let name = folded(name);
+        self.tenant_arguments.iter().any(|own| folded(own) == name)
     }
 
     /// Every argument that does not go on to the app: those that name a tenant, and the key, unless the app wants it.

@@ -20,6 +20,32 @@ scopes = ["other"]
 [methods."resources/read"]
 effect = "read"
 scopes = ["docs"]
+[routes.refund]
+method = "POST"
+path = "/{tenant_id}/orders/{order}/refunds"
+effect = "mutation"
+scopes = ["pay"]
+[routes.note]
+method = "POST"
+path = "/notes"
+effect = "mutation"
+scopes = ["pay"]
+key = "optional"
+tenant_arguments = ["tenant", "account"]
+[routes.open]
+method = "GET"
+path = "/docs/*"
+effect = "read"
+[routes.secret_docs]
+method = "GET"
+path = "/docs/secret"
+effect = "read"
+scopes = ["docs"]
+[jobs.settle]
+effect = "mutation"
+scopes = ["pay"]
+[jobs.purge]
+effect = "deny"
 "#;
 
 /// What the policy comes to for a call of an actor with the scope `pay`.
@@ -92,6 +118,49 @@ fn a_mutation_needs_one_good_key() {
 }
 
 #[test]
+fn a_request_is_decided_by_its_method_path_tenant_and_key() {
+    let keyed = |request: &str| format!("{{ request = \"{request}\", key = \"k\" }}");
+    check(&keyed("POST /t/orders/o1/refunds"), "allowed");
+    check(&keyed("POST /u/orders/o1/refunds"), "denied (foreign_tenant)");
+    check("{ request = \"POST /t/orders/o1/refunds\" }", "denied (missing_idempotency_key)");
+    check(
+        "{ request = \"POST /t/orders/o1/refunds\", arguments = { idempotency_key = \"k\" } }",
+        "denied (missing_idempotency_key)",
+    );
+    check("{ request = \"POST /t/orders/o1/refunds\", key = \"ü\" }", "denied (idempotency_key_invalid)");
+    check(&keyed("PUT /t/orders/o1/refunds"), "denied (method_not_allowed)");
+    check(&keyed("POST /t/orders/../refunds"), "denied (path_not_normal)");
+    check("{ request = \"GET /docs/a/b\" }", "allowed");
+    check("{ request = \"HEAD /docs/a/b\" }", "allowed");
+    check("{ request = \"GET /docs/secret\" }", "denied (missing_scope)");
+    check("{ request = \"GET /docs/Secret\" }", "denied (not_in_policy)");
+    check("{ request = \"GET /elsewhere\" }", "denied (not_in_policy)");
+    check("{ request = \"POST /notes\" }", "allowed");
+    check("{ request = \"POST /notes\", arguments = { Account = \"t\" } }", "allowed");
+    check("{ request = \"POST /notes\", arguments = { Account = 7 } }", "denied (foreign_tenant)");
+    check_mistake(
+        &format!("{ACTOR}\ncall = {{ request = \"/notes\" }}\nexpect = \"allowed\""),
+        "c.toml:1:1: \"/notes\" is no request; write method and path: \"POST /api/orders/o1/refunds\"",
+    );
+    check_mistake(
+        &format!("{ACTOR}\ncall = {{ request = \"GET /notes?a=1\" }}\nexpect = \"allowed\""),
+        "c.toml:1:1: the query of \"GET /notes?a=1\" finds no route; fields of a query or of a body stand in arguments = { … }",
+    );
+}
+
+#[test]
+fn a_job_is_decided_by_its_name_and_its_key() {
+    check("{ job = \"settle\", key = \"k\" }", "allowed");
+    check("{ job = \"settle\" }", "denied (missing_idempotency_key)");
+    check(
+        "{ job = \"settle\", arguments = { idempotency_key = \"k\" } }",
+        "denied (missing_idempotency_key)",
+    );
+    check("{ job = \"purge\", key = \"k\" }", "denied (denied_by_policy)");
+    check("{ job = \"pay\", key = \"k\" }", "denied (not_in_policy)");
+}
+
+#[test]
 fn what_is_no_case_is_a_mistake() {
     check_mistake(
         &format!("{ACTOR}\ncall = {{ tol = \"get\" }}\nexpect = \"allowed\""),
@@ -99,7 +168,7 @@ fn what_is_no_case_is_a_mistake() {
     );
     check_mistake(
         &format!("{ACTOR}\ncall = {{ key = \"k\" }}\nexpect = \"allowed\""),
-        "c.toml:1:1: a call names either a tool or a method",
+        "c.toml:1:1: a call names one tool, method, request or job",
     );
     check_mistake(
         &format!("actor = {{ tenant = \"\", user = \"u\", scopes = [] }}\n{CALL}\nexpect = \"allowed\""),

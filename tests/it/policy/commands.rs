@@ -38,13 +38,19 @@ fn check(files: &[(&str, &str)], arguments: &[&str], code: i32, printed: &str, t
 
 #[test]
 fn a_policy_that_can_be_used_is_counted() {
-    check(&[("p.toml", POLICY)], &["check", "."], 0, ".: tools 1, methods 0, version 78ddc29ba1d9\n", "");
+    check(
+        &[("p.toml", POLICY)],
+        &["check", "."],
+        0,
+        ".: tools 1, methods 0, routes 0, jobs 0, version 78ddc29ba1d9\n",
+        "",
+    );
 }
 
 #[test]
 fn the_folder_may_come_from_the_configuration() {
     let files = [("p.toml", POLICY), ("oncegate.toml.conf", "[policy]\ndir = \".\"\n")];
-    let line = ".: tools 1, methods 0, version 78ddc29ba1d9\n";
+    let line = ".: tools 1, methods 0, routes 0, jobs 0, version 78ddc29ba1d9\n";
     check(&files, &["check", "--config", "oncegate.toml.conf"], 0, line, "");
     check(&files, &["check", "--policy-dir", "."], 0, line, "");
 }
@@ -61,7 +67,13 @@ fn a_policy_with_mistakes_ends_with_78() {
 #[test]
 fn a_policy_that_may_not_be_meant_is_told_and_used() {
     let told = "settings: the policy names no operation, so every call will be denied (warning)\n";
-    check(&[("p.toml", "")], &["check", "."], 0, ".: tools 0, methods 0, version 5df6e0e27613\n", told);
+    check(
+        &[("p.toml", "")],
+        &["check", "."],
+        0,
+        ".: tools 0, methods 0, routes 0, jobs 0, version 5df6e0e27613\n",
+        told,
+    );
 }
 
 #[test]

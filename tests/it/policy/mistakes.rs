@@ -4,12 +4,12 @@ use oncegate::domain::policy::{Policy, Warning};
 
 use super::sources;
 
-fn warnings(text: &str) -> Vec<String> {
+pub(super) fn warnings(text: &str) -> Vec<String> {
     let (_, warnings) = Policy::from_sources(&sources(&[("p.toml", text)])).expect("no mistakes");
     warnings.iter().map(Warning::to_string).collect()
 }
 
-fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
+pub(super) fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
     match Policy::from_sources(&sources(files)) {
         Ok(_) => Vec::new(),
         Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
@@ -18,7 +18,7 @@ fn mistakes(files: &[(&str, &str)]) -> Vec<String> {
 
 /// The one mistake in a file, as the operator reads it.
 #[track_caller]
-fn check(text: &str, expected: &str) {
+pub(super) fn check(text: &str, expected: &str) {
     assert_eq!(mistakes(&[("p.toml", text)]), [expected]);
 }
 
