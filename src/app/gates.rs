@@ -148,7 +148,7 @@ impl House {
     fn gate(&self, own: Own) -> Result<Parts, AppFault> {
         let (road, limits) = (Arc::new(own.road), &self.limits);
         let court = Arc::new(Court {
-            policy: ArcSwap::from_pointee(own.policy),
+            policy: Arc::new(ArcSwap::from_pointee(own.policy)),
             fingerprinter: Fingerprinter::new(self.secrets.clone()),
             seal: road.seal.clone(),
             given: road.given.clone(),
@@ -198,6 +198,7 @@ impl House {
                 mcp_path: own.mcp_path,
                 request_body: limits.request_body,
                 body_time: limits.body_time,
+                policy: Arc::clone(&court.policy),
             }),
             court,
             clerk: Arc::new(clerk),

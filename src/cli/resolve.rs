@@ -14,14 +14,13 @@ use super::failure::Failure;
 use super::open::Opened;
 use super::screen;
 use crate::config::{ConfigFlags, load_policy};
-use crate::domain::answer::{Kept, Kind};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::ledger::{self, Claim, ClaimId, Resolution, ResolveFault};
-use crate::domain::policy::{Kind as OperationKind, Operation};
+use crate::domain::policy::Operation;
 use crate::domain::redact::{Redactor, has_secret};
 use crate::domain::units::parse_duration;
-use crate::mcp::found::as_answer;
+use crate::mcp::found;
 use crate::store::{Swap, Write, event_id};
 
 /// The largest answer that is taken from a file, in bytes.
@@ -184,13 +183,9 @@ fn answer(path: &Path, operation: Option<&Operation>) -> Result<Bytes, Failure> 
         }
         Some(_) => {}
     }
-    let mut result = Json::Object(as_answer(operation.map_or(OperationKind::Tool, Operation::kind), found));
-    if let Some(operation) = operation {
-        operation.redactor().mask_result(&mut result);
-    }
-    if has_secret(&result) {
+    let (kept, value) = found::kept(operation, found);
+    if has_secret(&value) {
         return Err(fault("holds what looks like a secret; resolve without --response"));
     }
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    Ok(Kept { kind: Kind::Result, status: 200, headers, body: result.to_bytes().into() }.encode())
+    Ok(kept.encode())
 }

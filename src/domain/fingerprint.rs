@@ -94,6 +94,7 @@ impl Secret {
 pub(super) enum Purpose {
     SecretId,
     Arguments,
+    Request,
     Bytes,
     Round,
     State,
@@ -108,6 +109,7 @@ impl Purpose {
         match self {
             Self::SecretId => "oncegate 1 secret id",
             Self::Arguments => "oncegate 1 arguments",
+            Self::Request => "oncegate 1 request",
             Self::Bytes => "oncegate 1 bytes",
             Self::Round => "oncegate 1 round",
             Self::State => "oncegate 1 request state",
@@ -159,9 +161,16 @@ impl Fingerprinter {
     /// The fingerprints of a call's arguments, once the key and the tenant are out of them. Absent arguments are `{}`.
     pub fn of(&self, arguments: Option<&Json>) -> Fingerprints {
         let canonical = arguments.map_or_else(|| b"{}".to_vec(), Json::canonical);
-        let under = |secret: &Secret| {
-            format!("{}:{}", secret.id, hash(&secret.keyed, Purpose::Arguments, &[Some(&canonical)]))
-        };
+        self.over(Purpose::Arguments, &[Some(&canonical)])
+    }
+
+    /// The fingerprints of a plain request: method, path, canonical query, media type and canonical body, in that order.
+    pub fn of_request(&self, parts: &[&[u8]; 5]) -> Fingerprints {
+        self.over(Purpose::Request, &parts.map(Some))
+    }
+
+    fn over(&self, purpose: Purpose, parts: &[Option<&[u8]>]) -> Fingerprints {
+        let under = |secret: &Secret| format!("{}:{}", secret.id, hash(&secret.keyed, purpose, parts));
         let signed = under(&self.secrets.signing);
         let accepted = std::iter::once(signed.clone()).chain(self.secrets.others.iter().map(under)).collect();
         Fingerprints { signed, accepted }

@@ -19,16 +19,17 @@ use super::{put, put_option};
 use crate::domain::json::{Json, MAX_DEPTH, Object};
 use crate::domain::refusal::Refusal;
 
-/// A body that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A body that was read; by default an empty one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     bytes: Bytes,
     media: String,
     body: Body,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Body {
+    #[default]
     Empty,
     Json(Json),
     Form(Fields),

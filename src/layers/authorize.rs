@@ -10,6 +10,7 @@ mod facts;
 mod follow;
 mod inner;
 mod observed;
+mod plain;
 mod take;
 mod would;
 
@@ -20,12 +21,14 @@ use arc_swap::ArcSwap;
 use tower::Service;
 
 pub(super) use self::facts::short;
+use self::facts::{Told, protocol_of};
 use self::follow::{ask_about, is_mutation, unopened};
 pub use self::inner::Several;
 use self::observed::Kept;
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
 use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
+use super::plain::{Open, Plain};
 use super::resume::{self, Resumed};
 use super::session::bind_session;
 use super::watched::Watched;
@@ -33,7 +36,7 @@ use super::{Answer, Step};
 use crate::auth::Verifier;
 use crate::domain::call::META_KEY;
 use crate::domain::fingerprint::{Fingerprinter, Fingerprints};
-use crate::domain::json::Object;
+use crate::domain::json::{Json, Object};
 use crate::domain::key::Key;
 use crate::domain::ledger::{AskedRound, RoundId};
 use crate::domain::policy::{Effect, Kind, Mutation as Rule, Operation, Policy};
@@ -78,6 +81,8 @@ pub(super) enum AllowedWhat {
         /// The policy by which a list is filtered.
         policy: Arc<Policy>,
     },
+    /// A plain request that needs no claim.
+    Open(Box<Open>),
     /// It runs others.
     Several(Box<Several>),
     /// The gate observes: it goes on as it came, and what would have been decided is written down.
@@ -107,8 +112,8 @@ pub(super) enum AllowedWhat {
 /// A mutation that the policy allows.
 #[derive(Debug)]
 pub struct Mutation {
-    /// The message, as it will be forwarded.
-    pub request: Request,
+    /// What will be forwarded.
+    pub sends: Sends,
     /// Its rule.
     pub operation: Arc<Operation>,
     /// The client's key.
@@ -117,6 +122,30 @@ pub struct Mutation {
     pub prints: Fingerprints,
     /// Which round of the call it brings.
     pub round: AskedRound,
+}
+
+/// What goes out for a mutation.
+#[derive(Debug)]
+pub enum Sends {
+    /// A message to the MCP endpoint.
+    Message(Request),
+    /// A plain request.
+    Plain(Plain),
+}
+
+impl Mutation {
+    /// The message; none for a plain request.
+    pub fn message(&self) -> Option<&Request> {
+        match &self.sends {
+            Sends::Message(request) => Some(request),
+            Sends::Plain(_) => None,
+        }
+    }
+
+    /// The message's id.
+    pub fn id(&self) -> Json {
+        self.message().and_then(|request| request.id.clone()).unwrap_or(Json::Null)
+    }
 }
 
 impl Allowed {
@@ -132,6 +161,7 @@ impl Allowed {
             AllowedWhat::Read { operation, .. }
             | AllowedWhat::Act { operation, .. }
             | AllowedWhat::Unenforced { operation, .. } => Some(operation),
+            AllowedWhat::Open(open) => Some(&open.operation),
             AllowedWhat::Passage { .. }
             | AllowedWhat::Listen { .. }
             | AllowedWhat::Leave
@@ -157,7 +187,7 @@ struct Weighed {
 /// What deciding needs.
 pub struct Court {
     /// The policy in force.
-    pub policy: ArcSwap<Policy>,
+    pub policy: Arc<ArcSwap<Policy>>,
     /// Takes fingerprints.
     pub fingerprinter: Fingerprinter,
     /// The gate's `service`.
@@ -227,6 +257,7 @@ impl Court {
             What::Call { request, kind, name } => {
                 self.allow_call(&mut head, &policy, request, kind, &name)?
             }
+            What::Plain(matched) => self.allow_plain(&mut head, *matched)?,
         };
         // Last, so that a refusal's row tells what was called.
         bound?;
@@ -279,7 +310,10 @@ impl Court {
             None => Ok(arguments),
             Some(runs) => inner::shown(policy, runs, arguments, &prints.signed),
         });
-        head.asked.learn_facts(self.facts(head, policy, name, &request, &taken, &prints, arguments, rule));
+        let (protocol, client) = (protocol_of(head, &request), request.client());
+        let (protocol, client) = (protocol.as_str(), client.as_deref());
+        let told = Told { name, rule, taken: &taken, prints: &prints, arguments, protocol, client };
+        head.asked.learn_facts(self.facts(head, policy, told));
         Weighed { request, mirrored, taken, prints }
     }
 
@@ -309,7 +343,8 @@ impl Court {
         let rounds = request.params().filter(|_| has_rounds(&request.method));
         let round = self.round(rounds);
         let operation = Arc::clone(operation);
-        Ok(AllowedWhat::Mutation(Box::new(Mutation { request, operation, key, prints, round })))
+        let sends = Sends::Message(request);
+        Ok(AllowedWhat::Mutation(Box::new(Mutation { sends, operation, key, prints, round })))
     }
 
     /// Which round of the call this is, by what it brings for the upstream's questions.

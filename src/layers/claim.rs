@@ -13,6 +13,8 @@ mod exchange;
 pub mod flights;
 pub mod journal;
 mod keep;
+mod open;
+mod read;
 pub mod reconcile;
 mod resumed;
 mod sessions;
@@ -33,21 +35,22 @@ use uuid::Uuid;
 
 use self::exchange::Exchange;
 use self::flights::Flights;
-use self::journal::{Entry, Journal};
+use self::journal::Journal;
 use self::keep::Keeper;
+use self::read::read_event;
 use self::reconcile::Reconciler;
 use super::authorize::{Allowed, AllowedWhat, Court, Mutation};
-use super::forward::passing::Learned;
+use super::forward::Forwarded;
 use super::forward::raw::Ear;
-use super::forward::{Forwarded, Note};
 use super::line::Line;
 use super::parse::Head;
+use super::plain::Going;
 use super::resume::Resumed;
 use super::running::{Place, Running};
 use super::session;
 use super::watched::Raw;
 use super::{Answer, Step};
-use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
+use crate::domain::audit::{AuditEvent, Facts};
 use crate::domain::key::Key;
 use crate::domain::ledger::ClaimId;
 use crate::domain::policy::{Operation, Policy};
@@ -58,7 +61,6 @@ use crate::mcp::message::{Message, Request};
 use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{Store, StoreError, Swap, Write};
 use crate::upstream::headers::detached;
-use crate::wire;
 
 /// A call that may go to the upstream.
 #[derive(Debug)]
@@ -83,6 +85,13 @@ pub(super) enum ClaimedWhat {
     Act {
         /// The message.
         request: Request,
+    },
+    /// A plain request that needs no claim.
+    Open {
+        /// What goes out.
+        going: Going,
+        /// Its rule.
+        operation: Arc<Operation>,
     },
     /// Housekeeping.
     Passage {
@@ -200,7 +209,8 @@ where
         let head = Arc::new(head);
         match what {
             AllowedWhat::Mutation(mutation) => {
-                let (line, listener) = Line::open(takes_events(&head.headers));
+                let (line, listener) =
+                    Line::open(mutation.message().is_some() && takes_events(&head.headers));
                 let tasks = clerk.tasks.clone();
                 let exchange = Exchange::new(clerk, head, Arc::new(*mutation), inner, line);
                 tasks.spawn(exchange.run().instrument(Span::current()));
@@ -208,6 +218,7 @@ where
             }
             AllowedWhat::Read { request, operation } => Box::pin(clerk.read(inner, head, request, operation)),
             AllowedWhat::Act { request, operation } => Box::pin(clerk.act(inner, head, request, operation)),
+            AllowedWhat::Open(open) => Box::pin(clerk.open(inner, head, *open)),
             AllowedWhat::Several(several) => Box::pin(self.clone().several(head, *several)),
             AllowedWhat::Watched(watched) => Box::pin(clerk.watch(inner, head, *watched)),
             AllowedWhat::Unenforced { request, operation, would } => {
@@ -235,9 +246,11 @@ where
     match inner.call(claimed).await? {
         Forwarded::Passed { response, .. } => Ok(Answer::Passed(response)),
         Forwarded::Spoken { spoken, .. } => Ok(Answer::Spoken(spoken.keeping(place))),
-        Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } | Forwarded::Resumed(_) => {
-            Err(Refusal::Internal)
-        }
+        Forwarded::Judged { .. }
+        | Forwarded::Plain(_)
+        | Forwarded::NotSent
+        | Forwarded::Lost { .. }
+        | Forwarded::Resumed(_) => Err(Refusal::Internal),
     }
 }
 
@@ -279,117 +292,6 @@ impl Clerk {
         self.store.append(event.clone()).await?;
         self.journal.meter().row(&event);
         Ok(())
-    }
-
-    /// A read, and its row. The row's place in the queue is taken first, so that a full queue slows callers; it is
-    /// filled even if the caller hangs up.
-    async fn read<S>(
-        self: Arc<Self>,
-        inner: S,
-        head: Arc<Head>,
-        request: Request,
-        operation: Arc<Operation>,
-    ) -> Result<Answer, Refusal>
-    where
-        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
-    {
-        let mut entry = self.journal.entry(read_event(&head)).await?;
-        // A full queue may have kept it waiting for long.
-        self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
-        self.answer_read(inner, head, request, operation, entry).await
-    }
-
-    /// The call, and its row, whose place is taken.
-    async fn answer_read<S>(
-        &self,
-        mut inner: S,
-        head: Arc<Head>,
-        request: Request,
-        operation: Arc<Operation>,
-        mut entry: Entry,
-    ) -> Result<Answer, Refusal>
-    where
-        S: Service<Claimed, Response = Forwarded, Error = Refusal>,
-    {
-        head.asked.mark_audited();
-        let place = self.unclaimed(&head, &request);
-        let claimed = Claimed { head: Arc::clone(&head), what: ClaimedWhat::Read { request, operation } };
-        let forwarded = inner.call(claimed).await;
-        let event = entry.event_mut();
-        event.duration_ms = i64::try_from(head.asked.elapsed().as_millis()).ok();
-        match forwarded {
-            Ok(Forwarded::Passed { response, note }) => {
-                answered(event, note);
-                entry.write_if_spooled().await?;
-                Ok(Answer::Passed(response))
-            }
-            Ok(Forwarded::Spoken { spoken, note, row: None }) => {
-                answered(event, note);
-                Ok(Answer::Spoken(spoken.keeping(place)))
-            }
-            Ok(Forwarded::Spoken { spoken, row: Some(learned), .. }) => {
-                Ok(Answer::Spoken(spoken.keeping((place, ReadRow { entry, learned, head }))))
-            }
-            Ok(
-                Forwarded::Judged { .. }
-                | Forwarded::NotSent
-                | Forwarded::Lost { .. }
-                | Forwarded::Resumed(_),
-            ) => Err(Refusal::Internal),
-            Err(refusal) => {
-                let row = wire::row(&refusal);
-                because(event, Some(row.reason.to_owned()));
-                event.executed = row.executed;
-                Err(refusal)
-            }
-        }
-    }
-}
-
-/// The row of a read whose answer comes on a stream: it is written when that is over, however it is over.
-struct ReadRow {
-    entry: Entry,
-    learned: Learned,
-    head: Arc<Head>,
-}
-
-impl Drop for ReadRow {
-    fn drop(&mut self) {
-        let event = self.entry.event_mut();
-        event.duration_ms = i64::try_from(self.head.asked.elapsed().as_millis()).ok();
-        match self.learned.get() {
-            Some(Some(note)) => answered(event, note.clone()),
-            Some(None) => because(event, Some(wire::row(&Refusal::ReadFailed).reason.to_owned())),
-            None => {}
-        }
-    }
-}
-
-/// What would not have been allowed keeps that as its reason.
-fn because(event: &mut AuditEvent, reason: Option<String>) {
-    if event.decision == Decision::Allowed {
-        event.reason = reason;
-    }
-}
-
-fn answered(event: &mut AuditEvent, note: Note) {
-    because(event, note.reason);
-    event.executed = Executed::Yes;
-    event.result_summary = note.summary;
-    event.upstream_status = Some(note.status);
-}
-
-/// What the row says if the caller hangs up before there is an answer.
-fn read_event(head: &Head) -> AuditEvent {
-    AuditEvent {
-        id: head.asked.new_row_id(),
-        facts: facts(head),
-        decision: Decision::Allowed,
-        reason: Some("client_gone".to_owned()),
-        result_summary: None,
-        duration_ms: None,
-        executed: Executed::Maybe,
-        upstream_status: None,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod edits;
 mod free;
 mod inside;
 pub mod passing;
+pub mod plain;
 pub(in crate::layers) mod question;
 pub mod raw;
 
@@ -25,6 +26,7 @@ use tracing::warn;
 
 use self::edits::Editor;
 use self::passing::{Learned, Passing};
+use self::plain::Heard;
 use super::Step;
 use super::claim::{Claimed, ClaimedWhat};
 use super::parse::Head;
@@ -56,6 +58,8 @@ pub enum Forwarded {
         /// What the answer proves.
         verdict: Verdict,
     },
+    /// A claimed plain request was answered.
+    Plain(Box<Heard>),
     /// Not one byte of a claimed call went out.
     NotSent,
     /// A claimed call may have gone out, and no trustworthy answer came.
@@ -158,6 +162,7 @@ impl Service<Claimed> for Forward {
             match what {
                 ClaimedWhat::Owned(owned) => Ok(road.run(&head, &owned).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
+                ClaimedWhat::Open { going, operation } => road.open(&head, going, &operation).await,
                 ClaimedWhat::Act { request } => road.act(&head, &request).await,
                 ClaimedWhat::Passage { message, policy } => road.pass(&head, message, &policy).await,
                 ClaimedWhat::Listen { resumed, policy } => road.listen(&head, resumed, &policy).await,

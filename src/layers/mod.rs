@@ -19,6 +19,7 @@ pub mod glance;
 pub mod line;
 pub mod observe;
 pub mod parse;
+pub mod plain;
 pub mod queue;
 pub mod reply;
 pub mod resume;

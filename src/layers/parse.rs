@@ -1,16 +1,20 @@
 //! The step that turns bytes into one checked message.
 //!
 //! Promises: a [`Parsed`] is one JSON-RPC message to the MCP endpoint, read once, bounded, agreeing with the headers
-//! that mirror it. What is decided and forwarded later is this value, never the bytes.
+//! that mirror it, or one plain request that a route matches. What is decided and forwarded later is this value, never
+//! the bytes.
 //!
-//! Absent on purpose: other endpoints and other HTTP methods; they are refused. GET and DELETE, which belong to legacy
+//! Absent on purpose: other HTTP methods at the MCP endpoint; they are refused. GET and DELETE, which belong to legacy
 //! sessions, bring no message.
+
+pub(super) mod plain;
 
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, Entry, HOST};
 use http::request::Parts;
@@ -20,10 +24,11 @@ use tower::Service;
 
 use super::body::{BodyFault, forget, read_body};
 use super::caller::Caller;
+use super::plain::Matched;
 use super::queue::Placed;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
-use crate::domain::policy::{Kind, is_housekeeping};
+use crate::domain::policy::{Kind, Policy, is_housekeeping};
 use crate::domain::refusal::Refusal;
 use crate::mcp::headers;
 use crate::mcp::message::{self, Era, Message};
@@ -83,6 +88,8 @@ pub(super) enum What {
     Listen,
     /// A legacy client ends its session.
     Leave,
+    /// A plain request, which a route of the policy matches.
+    Plain(Box<Matched>),
 }
 
 impl Parsed {
@@ -115,7 +122,7 @@ pub struct Parse<S> {
 }
 
 /// What is read, and how much of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Bounds {
     /// The path of the MCP endpoint.
     pub mcp_path: String,
@@ -123,6 +130,8 @@ pub struct Bounds {
     pub request_body: u64,
     /// How long a client may take to send it: it holds a place meanwhile.
     pub body_time: Duration,
+    /// The policy in force: its routes say what a plain request is, and how much of it must be read.
+    pub policy: Arc<ArcSwap<Policy>>,
 }
 
 impl<S> Parse<S> {
@@ -168,10 +177,7 @@ impl Bounds {
     }
 
     /// What a head asks of a session; nothing where a message follows.
-    fn wants(&self, parts: &Parts) -> Result<Option<What>, Refusal> {
-        if !self.is_endpoint(&parts.uri) {
-            return Err(Refusal::NoSuchEndpoint);
-        }
+    fn wants(parts: &Parts) -> Result<Option<What>, Refusal> {
         match parts.method {
             Method::POST => check_media(&parts.headers).map(|()| None),
             Method::GET => Ok(Some(What::Listen)),
@@ -181,10 +187,7 @@ impl Bounds {
     }
 
     /// Whether there is anything here that this method is for.
-    pub(super) fn serves(&self, method: &Method, target: &Uri) -> Result<(), Refusal> {
-        if !self.is_endpoint(target) {
-            return Err(Refusal::NoSuchEndpoint);
-        }
+    pub(super) fn serves(method: &Method) -> Result<(), Refusal> {
         match *method {
             Method::GET | Method::POST | Method::DELETE => Ok(()),
             _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, DELETE".to_owned() }),
@@ -193,10 +196,13 @@ impl Bounds {
 
     async fn parse<B>(&self, asked: Asked, verified: Verified, request: Request<B>) -> Result<Parsed, Refusal>
     where
-        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
         let (parts, body) = request.into_parts();
-        let sessions = match self.wants(&parts) {
+        if !self.is_endpoint(&parts.uri) {
+            return self.parse_plain(asked, verified, parts, body).await;
+        }
+        let sessions = match Self::wants(&parts) {
             Ok(sessions) => sessions,
             Err(refusal) => {
                 forget(body).await;

@@ -21,7 +21,9 @@ use self::peek::{Peeked, peek};
 use super::authorize::{Allowed, Court};
 use super::caller::Caller;
 use super::observe::Observed;
+use super::parse::plain::Found;
 use super::parse::{Bounds, Head, Parsed, What, check_media, with_host};
+use super::plain::{Matched, MatchedBody};
 use super::watched::{Raw, Watched, Would};
 use super::{Answer, Asked, Step};
 use super::{address, session};
@@ -30,6 +32,8 @@ use crate::domain::actor::Actor;
 use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
 use crate::domain::site::Sites;
+use crate::http::content::Content;
+use crate::http::reading::Reading;
 use crate::mcp::message::{Era, Message};
 use crate::mcp::tasks::Named;
 use crate::upstream::{AnyError, Source};
@@ -100,12 +104,16 @@ impl Eye {
         let target = parts.uri.path_and_query().cloned();
         // A tunnel has no path, and cannot be forwarded.
         let target = target.filter(|_| parts.method != Method::CONNECT).ok_or(Refusal::NoSuchEndpoint)?;
+        let found = (!self.bounds.is_endpoint(&parts.uri)).then(|| self.bounds.find(&asked, &parts));
         let mut headers = with_host(parts.headers, &parts.uri);
         // Clients of a gate that enforced a moment ago go on where they were.
         session::open_where_sealed(&mut headers, &self.court.seal, caller.actor());
         let mut sight = Sight { asked, caller, outside, method: parts.method, target, headers };
-        if sight.method != Method::POST || !self.bounds.is_endpoint(&parts.uri) {
-            let would = match self.bounds.serves(&sight.method, &parts.uri) {
+        if let Some(found) = found {
+            return Ok(self.look_at_plain(sight, found, body, has_room).await);
+        }
+        if sight.method != Method::POST {
+            let would = match Bounds::serves(&sight.method) {
                 Err(refusal) => {
                     let name = format!("{} {}", sight.method, parts.uri.path());
                     sight.asked.learn_wanted(Kind::Method, &name);
@@ -140,6 +148,43 @@ impl Eye {
         })
     }
 
+    /// A plain request: read as far as deciding about it needs.
+    async fn look_at_plain(
+        &self,
+        mut sight: Sight,
+        found: Result<Found, Refusal>,
+        body: Incoming,
+        has_room: bool,
+    ) -> Allowed {
+        let found = found.and_then(|found| if has_room { Ok(found) } else { Err(Refusal::Overloaded) });
+        let unread = |body: Incoming| body.map_err(AnyError::from).boxed_unsync();
+        let (decided, body) = match found {
+            Err(refusal) => (Err(refusal), unread(body)),
+            Ok(found) if found.reading != Reading::Whole => (Ok((found, Content::default())), unread(body)),
+            Ok(found) => {
+                let Peeked { read, body } = peek(body, self.bounds.request_body, self.bounds.body_time).await;
+                let content = read.and_then(|bytes| Content::read(&sight.headers, bytes));
+                (content.map(|content| (found, content)), body)
+            }
+        };
+        match decided {
+            Err(refusal) => {
+                let would = sight.refused(refusal);
+                sight.allowed(None, would, body)
+            }
+            Ok((found, content)) => {
+                let Found { policy, operation, parameters, target, .. } = found;
+                let (method, body_read) = (sight.method.clone(), MatchedBody::Whole(content));
+                let matched = Matched { policy, operation, parameters, method, target, body: body_read };
+                let mut head = sight.head();
+                head.headers = sight.headers.clone();
+                let would = self.court.would(&mut head, What::Plain(Box::new(matched)));
+                let would = sight.outside.take().map_or(would, Would::Refuse);
+                sight.allowed(Some(head), would, body)
+            }
+        }
+    }
+
     /// Who calls; and where that is nobody, what a gate that enforces would have said.
     async fn caller(&self, request: &Request<Incoming>) -> (Caller, Option<Refusal>) {
         let verified = match bearer(request.headers()) {
@@ -172,16 +217,20 @@ impl Sight {
         Would::Refuse(self.outside.take().unwrap_or(refusal))
     }
 
-    fn allowed(self, head: Option<Head>, would: Would, body: Source) -> Allowed {
-        let Self { asked, caller, method, target, headers, .. } = self;
-        let head = head.unwrap_or_else(|| Head {
-            asked,
-            caller,
+    fn head(&self) -> Head {
+        Head {
+            asked: self.asked.clone(),
+            caller: self.caller.clone(),
             headers: HeaderMap::new(),
             era: Era::Legacy,
             tasks: Named::default(),
             keeps_key: false,
-        });
+        }
+    }
+
+    fn allowed(self, head: Option<Head>, would: Would, body: Source) -> Allowed {
+        let head = head.unwrap_or_else(|| self.head());
+        let Self { method, target, headers, .. } = self;
         Allowed::watched(head, Watched { raw: Raw { method, target, headers, body }, would })
     }
 }
@@ -193,6 +242,6 @@ fn learn_name(asked: &Asked, what: &What) {
         What::Passage(Message::Request(request) | Message::Notification(request)) => {
             asked.learn_wanted(Kind::Method, &request.method);
         }
-        What::Passage(Message::Response(_)) | What::Listen | What::Leave => {}
+        What::Passage(Message::Response(_)) | What::Listen | What::Leave | What::Plain(_) => {}
     }
 }

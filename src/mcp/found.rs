@@ -2,14 +2,38 @@
 //!
 //! Promises: whoever calls again can read it, whatever form it was found in.
 //!
-//! Absent on purpose: masking. Whoever keeps it masks it, in this form.
+//! Absent on purpose: a look-out for secrets. Whoever keeps it looks.
 
+use crate::domain::answer::{self, Kept};
 use crate::domain::json::{Json, Object};
-use crate::domain::policy::Kind;
+use crate::domain::policy::{Kind, Operation};
+use crate::domain::redact::Redactor;
+
+/// What was found, masked as the policy says of its operation (a tool, where no policy names it), in the form in which
+/// the ledger keeps it; and its value.
+pub fn kept(operation: Option<&Operation>, found: Json) -> (Kept, Json) {
+    let none = Redactor::default();
+    let redactor = operation.map_or(&none, Operation::redactor);
+    let (kind, value) = match operation.map_or(Kind::Tool, Operation::kind) {
+        kind @ (Kind::Tool | Kind::Method) => {
+            let mut value = Json::Object(as_answer(kind, found));
+            redactor.mask_result(&mut value);
+            (answer::Kind::Result, value)
+        }
+        // Nothing stands around these.
+        Kind::Route | Kind::Job => {
+            let mut value = found;
+            redactor.mask(&mut value);
+            (answer::Kind::Plain, value)
+        }
+    };
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    (Kept { kind, status: 200, headers, body: value.to_bytes().into() }, value)
+}
 
 /// What was found, in the form in which the call itself would have been answered. A tool's result that has no `content`
 /// of its own becomes its `structuredContent`, and a text.
-pub fn as_answer(kind: Kind, found: Json) -> Object {
+fn as_answer(kind: Kind, found: Json) -> Object {
     match (kind, found) {
         (Kind::Tool, Json::Object(mut whole)) if is_result(&whole) => {
             whole.remove("_meta");
@@ -22,7 +46,7 @@ pub fn as_answer(kind: Kind, found: Json) -> Object {
             let structured = found.as_object().is_some().then(|| ("structuredContent", found.clone()));
             [("content", texts(&found))].into_iter().chain(structured).collect()
         }
-        (Kind::Method | Kind::Route | Kind::Job, Json::Object(whole)) => whole,
+        (Kind::Method, Json::Object(whole)) => whole,
         (Kind::Method | Kind::Route | Kind::Job, found) => [("value", found)].into_iter().collect(),
     }
 }

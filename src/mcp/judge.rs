@@ -135,6 +135,7 @@ fn is_before_execution(error: &Object) -> bool {
     code(error).is_some_and(|code| BEFORE_EXECUTION.contains(&code))
 }
 
-fn is_of_the_retry(status: u16) -> bool {
+/// Whether such an answer may speak of the retry, where the call was sent before.
+pub fn is_of_the_retry(status: u16) -> bool {
     OF_THE_RETRY.contains(&status)
 }

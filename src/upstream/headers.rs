@@ -131,6 +131,30 @@ pub fn outbound(
     headers
 }
 
+/// The same for a plain request: what it says of its own body, and of the answers that it takes, stands. `packed`: the
+/// answer passes unread, so that it may come compressed.
+pub fn outbound_plain(
+    client: &HeaderMap,
+    front: &Front,
+    peer: IpAddr,
+    actor: &Actor,
+    traceparent: &str,
+    key: Option<&str>,
+    packed: bool,
+) -> HeaderMap {
+    let mut headers = outbound(client, front, peer, actor, traceparent, key);
+    for name in [ACCEPT, CONTENT_TYPE, ACCEPT_ENCODING] {
+        if name == ACCEPT_ENCODING && !packed {
+            continue;
+        }
+        headers.remove(&name);
+        for value in client.get_all(&name) {
+            headers.append(&name, value.clone());
+        }
+    }
+    headers
+}
+
 /// Whose a session is that the upstream opens.
 #[derive(Clone, Copy)]
 pub struct Bound<'a> {

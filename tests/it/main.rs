@@ -48,6 +48,7 @@ mod redact;
 mod refusals;
 mod resuming;
 mod rounds;
+mod routes;
 mod scripted;
 mod seal;
 mod sessions;

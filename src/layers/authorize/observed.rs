@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-use super::AllowedWhat;
+use super::{AllowedWhat, Sends};
 use crate::domain::policy::Operation;
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
@@ -43,7 +43,7 @@ impl Kept {
         match decided {
             Err(would) => AllowedWhat::Unenforced { request, operation, would },
             Ok(AllowedWhat::Mutation(mut mutation)) => {
-                mutation.request = request;
+                mutation.sends = Sends::Message(request);
                 AllowedWhat::Recorded(mutation)
             }
             Ok(AllowedWhat::Read { .. }) => AllowedWhat::Read { request, operation },

@@ -37,13 +37,13 @@ pub(super) fn take(
     kind: Kind,
     rule: Option<&Operation>,
 ) -> Result<Option<Key>, Refusal> {
+    let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
+        return key_in_header(headers);
+    };
     let values: Result<Vec<&str>, _> =
         headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::to_str).collect();
     let unprintable = values.is_err();
     let values = values.unwrap_or_default();
-    let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
-        return printable(unprintable, take_key(&mut Object::default(), &values, None));
-    };
     let argument = rule.filter(|_| kind == Kind::Tool).map(Operation::key_argument);
     let taken = take_key(params, &values, argument);
     if let Some(rule) = rule {
@@ -56,6 +56,14 @@ pub(super) fn take(
         }
     }
     printable(unprintable, taken)
+}
+
+/// The key in the header, where no other place can have one.
+pub(super) fn key_in_header(headers: &HeaderMap) -> Result<Option<Key>, Refusal> {
+    let values: Result<Vec<&str>, _> =
+        headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::to_str).collect();
+    let unprintable = values.is_err();
+    printable(unprintable, take_key(&mut Object::default(), &values.unwrap_or_default(), None))
 }
 
 /// A header that is no text cannot agree with what else names a key.

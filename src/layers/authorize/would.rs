@@ -11,6 +11,7 @@ use crate::domain::json::Json;
 use crate::domain::policy::{Kind, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::{Head, What};
+use crate::layers::plain::{Ground, Matched};
 use crate::layers::watched::Would;
 use crate::mcp::message::Request;
 use crate::mcp::tasks::follows_up;
@@ -24,6 +25,20 @@ impl Court {
             What::Call { request, kind, name } => {
                 self.would_call(head, &policy, request, kind, &name).unwrap_or_else(Would::Refuse)
             }
+            What::Plain(matched) => self.would_plain(head, *matched),
+        }
+    }
+
+    fn would_plain(&self, head: &mut Head, matched: Matched) -> Would {
+        match self.allow_plain(head, matched) {
+            Ok(AllowedWhat::Mutation(mutation) | AllowedWhat::Recorded(mutation)) => Would::Claim(mutation),
+            Ok(AllowedWhat::Open(open)) => match open.ground {
+                Ground::Read | Ground::Unkeyed => Would::Read { id: Json::Null, operation: None },
+                Ground::Unenforced(refusal) => Would::Refuse(refusal),
+            },
+            // A plain request is none of these.
+            Ok(_) => Would::Pass,
+            Err(refusal) => Would::Refuse(refusal),
         }
     }
 
@@ -52,6 +67,7 @@ impl Court {
             // What is inside goes on with it: of the whole, that it was called is written down.
             AllowedWhat::Several(_) => Would::Read { id, operation: rule },
             AllowedWhat::Act { .. }
+            | AllowedWhat::Open(_)
             | AllowedWhat::Passage { .. }
             | AllowedWhat::Listen { .. }
             | AllowedWhat::Leave => Would::Pass,

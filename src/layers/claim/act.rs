@@ -78,6 +78,7 @@ impl Clerk {
             }
             Ok(
                 Forwarded::Judged { .. }
+                | Forwarded::Plain(_)
                 | Forwarded::NotSent
                 | Forwarded::Lost { .. }
                 | Forwarded::Spoken { .. }

@@ -30,7 +30,6 @@ use super::reconcile::hears_more_in;
 use super::{Claimed, ClaimedWhat, Clerk, Sending, facts};
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::chain::Chain;
-use crate::domain::json::Json;
 use crate::domain::ledger::{self, Ask, Claim, ClaimId, Draft, Expect, Held, Terms};
 use crate::domain::policy::Forwarded as KeyParts;
 use crate::domain::refusal::Refusal;
@@ -134,7 +133,7 @@ where
         self.clerk.running.claimed(
             self.head.caller.actor(),
             session::session_of(&self.head),
-            self.mutation.request.id.as_ref().unwrap_or(&Json::Null),
+            &self.mutation.id(),
             self.ask.attempt_id,
             &self.line,
         )

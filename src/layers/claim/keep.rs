@@ -3,7 +3,10 @@
 //! Promises: what is kept is what the first client gets, or nothing: masked as the policy says for both; an answer in
 //! which a secret's pattern remains, or that is too large, completes the claim without being kept.
 
+mod plain;
+
 use bytes::Bytes;
+use http::HeaderMap;
 
 use crate::domain::answer::{Kept, Kind};
 use crate::domain::audit::Executed;
@@ -14,9 +17,9 @@ use crate::domain::policy::Operation;
 use crate::domain::redact::{has_secret, short, text_has_secret};
 use crate::domain::refusal::Refusal;
 use crate::layers::forward::Forwarded;
-use crate::mcp::errors;
 use crate::mcp::judge::{Reply, Verdict};
 use crate::mcp::tasks::outbound::Sealer;
+use crate::mcp::{errors, found};
 
 /// The row's reason where nobody knows what came of an attempt.
 pub(super) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
@@ -42,7 +45,21 @@ pub(super) struct End {
 #[derive(Debug)]
 pub(super) enum Heard {
     /// The answer.
-    Answer(Kept),
+    Answer {
+        /// What is kept of it, where it may be.
+        kept: Kept,
+        /// The rest of what the first client hears.
+        beside: HeaderMap,
+    },
+    /// That it did not run, as the upstream said it.
+    TurnedAway {
+        /// The answer, which is not kept.
+        kept: Kept,
+        /// The rest of what the client hears.
+        beside: HeaderMap,
+    },
+    /// That it was answered with more than can be given.
+    NotShown,
     /// That it did not run.
     NotRun(Refusal),
     /// That nobody knows.
@@ -109,6 +126,7 @@ impl Keeper<'_> {
             Forwarded::Lost { status } => End::unknown(status),
             // Only calls without a claim are passed; for a claimed one it proves nothing.
             Forwarded::Passed { .. } | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => End::unknown(None),
+            Forwarded::Plain(answered) => self.plain(*answered),
             Forwarded::Judged { status, headers, challenged, verdict } => match verdict {
                 Verdict::Unknown => End::unknown(Some(status)),
                 Verdict::NotRun { detail } => {
@@ -131,7 +149,7 @@ impl Keeper<'_> {
                         self.keep(Kind::Result, result, status, headers);
                     End {
                         came: Came::AwaitingInput { response, expects },
-                        heard: Heard::Answer(kept),
+                        heard: Heard::Answer { kept, beside: HeaderMap::new() },
                         reason: Some("input_required".to_owned()),
                         executed: Executed::Maybe,
                         summary,
@@ -148,7 +166,7 @@ impl Keeper<'_> {
                     let Keeping { kept, response, summary } = self.keep(kind, member, status, headers);
                     End {
                         came: Came::Completed { response, doubtful_in_rerun },
-                        heard: Heard::Answer(kept),
+                        heard: Heard::Answer { kept, beside: HeaderMap::new() },
                         reason,
                         executed: Executed::Yes,
                         summary,
@@ -191,13 +209,10 @@ impl Keeper<'_> {
     }
 }
 
-/// What of a result is kept that did not come as the call's own answer: its encoding, if it may be kept, and its summary.
-pub(super) fn result(operation: &Operation, result: Object, limit: usize) -> (Option<Bytes>, Option<String>) {
-    let mut value = Json::Object(result);
-    operation.redactor().mask_result(&mut value);
+/// What is kept of an answer that did not come as the call's own: its encoding, if it may be kept, and its summary.
+pub(super) fn found(operation: &Operation, found: Json, limit: usize) -> (Option<Bytes>, Option<String>) {
+    let (kept, value) = found::kept(Some(operation), found);
     let summary = operation.summary_of(&value);
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    let kept = Kept { kind: Kind::Result, status: 200, headers, body: Bytes::from(value.to_bytes()) };
     let may_be_kept = kept.body.len() <= limit && !has_secret(&value);
     (may_be_kept.then(|| kept.encode()), summary)
 }

@@ -33,7 +33,6 @@ use crate::layers::authorize::Court;
 use crate::layers::forward::Road;
 use crate::layers::forward::question::Answered;
 use crate::mcp::errors::code_of;
-use crate::mcp::found::as_answer;
 use crate::mcp::judge::is_tool_error;
 use crate::meter::Meter;
 use crate::store::{Seen, Store, StoreError, Swap, Write, event_id};
@@ -214,8 +213,7 @@ impl Reconciler {
         let (proven, status, result) = judge(how, reader, answered);
         let resolution = match proven {
             Proven::Completed => {
-                let result = result.map(|result| as_answer(operation.kind(), result));
-                let kept = result.map(|result| keep::result(operation, result, self.stored_response));
+                let kept = result.map(|result| keep::found(operation, result, self.stored_response));
                 let (response, summary) = kept.unwrap_or_default();
                 return Some(Found {
                     resolution: Resolution::Completed { response },

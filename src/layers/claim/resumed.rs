@@ -77,8 +77,8 @@ pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::
 
 fn heard(end: &End, marks: Marks) -> Verdict {
     match &end.heard {
-        Heard::Answer(kept) => Ok(Answer::claimed(kept.clone(), marks)),
-        Heard::NotRun(_) | Heard::Unknown => {
+        Heard::Answer { kept, .. } => Ok(Answer::claimed(kept.clone(), marks)),
+        Heard::NotRun(_) | Heard::TurnedAway { .. } | Heard::NotShown | Heard::Unknown => {
             Err(Refusal::OutcomeUnknown { first_seen: None, retry_after: None })
         }
     }

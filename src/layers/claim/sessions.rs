@@ -144,7 +144,9 @@ impl Clerk {
                 let flow = Flow { clerk: self, head, resumption };
                 Ok(Answer::Spoken(Spoken { headers, words: words(flow) }))
             }
-            Forwarded::Judged { .. } | Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::Internal),
+            Forwarded::Judged { .. } | Forwarded::Plain(_) | Forwarded::NotSent | Forwarded::Lost { .. } => {
+                Err(Refusal::Internal)
+            }
         }
     }
 }

@@ -14,12 +14,12 @@ use tracing::{Instrument as _, Span, info};
 use super::exchange::Exchange;
 use super::exchange::watch::Unclaimed;
 use super::watch::would;
-use super::{Claimed, Clerk, read_event};
+use super::{Claimed, ClaimedWhat, Clerk, read_event};
 use crate::domain::audit::{AuditEvent, Decision, Facts};
 use crate::domain::policy::Operation;
 use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
-use crate::layers::authorize::Mutation;
+use crate::layers::authorize::{Mutation, Sends};
 use crate::layers::forward::Forwarded;
 use crate::layers::line::Line;
 use crate::layers::parse::Head;
@@ -41,7 +41,7 @@ impl Clerk {
         S: Service<Claimed, Response = Forwarded, Error = Refusal>,
     {
         let row = Unclaimed::refused(&refusal);
-        self.go_unclaimed(inner, head, request, operation, Some(row)).await
+        self.go_unclaimed(inner, head, ClaimedWhat::Read { request, operation }, Some(row)).await
     }
 
     /// A mutation with a key: as any other where it owns its claim; without one where it does not.
@@ -65,19 +65,22 @@ impl Clerk {
             // It owns its claim, and answers on the line.
             Err(_) => listener.answer().await,
             Ok(row) => {
-                let (request, operation) = (mutation.request.clone(), Arc::clone(&mutation.operation));
-                self.go_unclaimed(inner, head, request, operation, row).await
+                let operation = Arc::clone(&mutation.operation);
+                let what = match &mutation.sends {
+                    Sends::Message(request) => ClaimedWhat::Read { request: request.clone(), operation },
+                    Sends::Plain(plain) => ClaimedWhat::Open { going: plain.clone().into(), operation },
+                };
+                self.go_unclaimed(inner, head, what, row).await
             }
         }
     }
 
     /// Sends a call that has no claim. Without a row of its own it has one elsewhere.
-    async fn go_unclaimed<S>(
+    pub(super) async fn go_unclaimed<S>(
         &self,
         inner: S,
         head: Arc<Head>,
-        request: Request,
-        operation: Arc<Operation>,
+        what: ClaimedWhat,
         row: Option<Unclaimed>,
     ) -> Result<Answer, Refusal>
     where
@@ -94,7 +97,7 @@ impl Clerk {
         if !has_row {
             entry.withdraw();
         }
-        self.answer_read(inner, head, request, operation, entry).await
+        self.answer_read(inner, head, what, entry).await
     }
 }
 

@@ -26,7 +26,7 @@ use crate::domain::refusal::Refusal;
 use crate::layers::Answer;
 use crate::layers::authorize::{Mutation, short};
 use crate::layers::forward::Forwarded;
-use crate::layers::forward::raw::{Ear, Tell};
+use crate::layers::forward::raw::{Ear, Hears, Tell};
 use crate::layers::line::Line;
 use crate::layers::parse::Head;
 use crate::layers::watched::{Raw, Watched, Would};
@@ -117,7 +117,8 @@ impl Clerk {
             return row.of_head(carry(inner, head, raw, None, false).await);
         };
         let tell: Tell = Box::new(move |came| row.of_answer(came, &operation));
-        let ear = Ear { id, release: false, limit: self.stored_response, tell, goes_on: None };
+        let hears = Hears::Message { id, release: false };
+        let ear = Ear { hears, limit: self.stored_response, tell, goes_on: None };
         carry(inner, head, raw, Some(ear), false).await
     }
 
@@ -133,8 +134,14 @@ impl Clerk {
         S: Service<Claimed, Response = Forwarded, Error = Refusal> + Clone + Send + Sync + 'static,
         S::Future: Send + 'static,
     {
-        let id = mutation.request.id.clone().unwrap_or(Json::Null);
-        let release = mutation.operation.mutation().map(Rule::on_tool_error) == Some(OnToolError::Release);
+        let rule = mutation.operation.mutation();
+        let hears = match (mutation.message(), rule) {
+            (None, Some(rule)) => Hears::Plain(rule.answers().clone()),
+            (Some(_) | None, rule) => {
+                let release = rule.map(Rule::on_tool_error) == Some(OnToolError::Release);
+                Hears::Message { id: mutation.id(), release }
+            }
+        };
         // What is recorded must be read: the one thing that is asked of the app otherwise than by its client.
         if raw.headers.contains_key(ACCEPT_ENCODING) {
             raw.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -149,7 +156,7 @@ impl Clerk {
             move |until: Option<Instant>| {
                 let tell: Tell = Box::new(move |came| drop(coming.send(came)));
                 let goes_on = until.map(|until| (tasks, until));
-                let ear = Ear { id, release, limit: MAX_ANSWER_BYTES, tell, goes_on };
+                let ear = Ear { hears, limit: MAX_ANSWER_BYTES, tell, goes_on };
                 carry(inner, head, raw, Some(ear), true)
             }
         };
@@ -230,7 +237,7 @@ impl Row {
             Forwarded::Passed { note, .. } | Forwarded::Spoken { note, .. } => {
                 event.upstream_status = Some(note.status);
             }
-            Forwarded::Resumed(_) => {}
+            Forwarded::Resumed(_) | Forwarded::Plain(_) => {}
             Forwarded::NotSent => {
                 event.reason = Some(wire::row(&Refusal::UpstreamUnreachable).reason.to_owned());
                 event.executed = Executed::No;
@@ -262,6 +269,8 @@ where
         Forwarded::Lost { .. } if is_request && !changes => Err(Refusal::ReadFailed),
         // Whether a key holds back what comes next is not for a gate to say that lets everything pass.
         Forwarded::NotSent | Forwarded::Lost { .. } => Err(Refusal::NoGateway),
-        Forwarded::Judged { .. } | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => Err(Refusal::Internal),
+        Forwarded::Judged { .. } | Forwarded::Plain(_) | Forwarded::Spoken { .. } | Forwarded::Resumed(_) => {
+            Err(Refusal::Internal)
+        }
     }
 }

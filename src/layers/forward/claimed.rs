@@ -21,6 +21,7 @@ use crate::domain::answer::Kind;
 use crate::domain::chain::Chain;
 use crate::domain::json::Json;
 use crate::domain::policy::{Forwarded as KeyParts, OnToolError};
+use crate::layers::authorize::Sends;
 use crate::layers::claim::Sending;
 use crate::layers::parse::Head;
 use crate::layers::resume::{About, LAST_EVENT_ID, Stream};
@@ -70,7 +71,13 @@ impl Road {
             tool: mutation.operation.name(),
             key: mutation.key.as_str(),
         });
-        let body = Json::Object(mutation.request.outgoing()).to_bytes();
+        let request = match &mutation.sends {
+            Sends::Message(request) => request,
+            Sends::Plain(plain) => {
+                return self.exchange_plain(head, plain, &mutation.operation, &key).await;
+            }
+        };
+        let body = Json::Object(request.outgoing()).to_bytes();
         let response = match self.send(head, Bytes::from(body), Some(&key)).await {
             Ok(response) => response,
             Err(fault) => return unsent_or_lost(&fault),
@@ -81,7 +88,7 @@ impl Road {
         let challenge = matches!(status, 401 | 403).then(|| headers::challenged_scope(&parts.headers));
         // They hold on to all that their connection has read.
         drop(parts);
-        let id = mutation.request.id.clone().unwrap_or(Json::Null);
+        let id = request.id.clone().unwrap_or(Json::Null);
         let told = match kind {
             Media::Events => self.listen_to(head, owned, id, Events::of(body)).await,
             Media::Json | Media::Other => match collect(kind, body, &id).await {
@@ -93,7 +100,7 @@ impl Road {
             warn!(status, "The upstream's answer was cut off.");
             return Forwarded::Lost { status: Some(status) };
         }
-        let Own { reply, is_own } = own(told.reply, &mutation.request, &mutation.operation);
+        let Own { reply, is_own } = own(told.reply, request, &mutation.operation);
         // What the tool around it says of an error says nothing of whether this one ran.
         let release = is_own && terms.on_tool_error() == OnToolError::Release;
         match judge(status, reply, told.begun, release) {

@@ -7,15 +7,14 @@
 
 mod tee;
 
-use http::uri::{Parts, PathAndQuery};
-use http::{Method, Response, StatusCode, Uri};
+use http::{Method, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 
-pub use self::tee::{Ear, Tell};
-use super::{Forwarded, Note, Road, SendFault, unsent_or_lost};
+pub use self::tee::{Ear, Hears, Tell};
+use super::{Forwarded, Note, Road, unsent_or_lost};
 use crate::layers::parse::Head;
 use crate::layers::watched::Raw;
 use crate::upstream::headers;
@@ -27,9 +26,9 @@ impl Road {
         let Raw { method, target, headers, body } = raw;
         let actor = head.caller.verified().map(crate::auth::Verified::actor);
         let headers = headers::unchanged(&headers, actor, body.size_hint().exact());
-        let sent = match self.at(target) {
+        let sent = match self.at(&target) {
             Ok(uri) => self.upstream.send_stream(&method, &uri, &headers, body).await,
-            Err(fault) => Err(SendFault::NotSent(fault.into())),
+            Err(fault) => Err(fault),
         };
         match sent {
             Ok(response) => self.returned(&method, response, ear),
@@ -41,12 +40,6 @@ impl Road {
                 came
             }
         }
-    }
-
-    fn at(&self, target: PathAndQuery) -> Result<Uri, http::uri::InvalidUriParts> {
-        let mut parts: Parts = self.endpoint.clone().into_parts();
-        parts.path_and_query = Some(target);
-        Uri::from_parts(parts)
     }
 
     fn returned(&self, method: &Method, response: Response<Incoming>, ear: Option<Ear>) -> Forwarded {

@@ -151,6 +151,11 @@ impl Ask {
         self
     }
 
+    /// With this JSON as its body, and the header that says so.
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.header("Content-Type", "application/json").body(body.to_string())
+    }
+
     /// With another method and target: `GET /mcp`.
     pub(crate) fn line(mut self, line: &str) -> Self {
         line.clone_into(&mut self.line);

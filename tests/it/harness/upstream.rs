@@ -19,6 +19,9 @@ use super::answer::{Answer, Hold, MODERN, Step, is_modern};
 use super::http::{Message, Reader};
 use super::in_time;
 
+/// Below this it serves plain requests.
+const PLAIN: &str = "/api/";
+
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
@@ -38,6 +41,16 @@ impl Received {
     pub(crate) fn tool(&self) -> &str {
         let name = if self.rpc() == "tools/call" { self.json["params"]["name"].as_str() } else { None };
         name.unwrap_or_default()
+    }
+
+    /// The path that it was sent to, without its query.
+    pub(crate) fn path(&self) -> &str {
+        self.http.word(1).split('?').next().unwrap_or_default()
+    }
+
+    /// A plain request's method and path: `POST /api/refunds`.
+    pub(crate) fn plain(&self) -> String {
+        format!("{} {}", self.http.word(0), self.path())
     }
 
     /// The calls that it wants run inside of its own; none where its tool runs no others.
@@ -127,6 +140,11 @@ impl Upstream {
     /// The calls of one tool.
     pub(crate) fn calls(&self, tool: &str) -> Vec<Received> {
         self.received().into_iter().filter(|request| request.tool() == tool).collect()
+    }
+
+    /// The plain requests of one method and path.
+    pub(crate) fn plain(&self, name: &str) -> Vec<Received> {
+        self.received().into_iter().filter(|request| request.plain() == name).collect()
     }
 
     /// The requests of one HTTP method.
@@ -242,6 +260,9 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
 }
 
 fn answer_to(state: &mut State, request: &Received) -> Answer {
+    if request.path().starts_with(PLAIN) {
+        return answer_to_plain(state, request);
+    }
     // What brings no message is scripted by its HTTP method.
     let names = [request.tool(), request.rpc(), request.http.word(0)];
     let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default().to_owned();
@@ -253,6 +274,17 @@ fn answer_to(state: &mut State, request: &Received) -> Answer {
     }
     let runs = state.received.iter().filter(|other| other.tool() == name).count();
     by_itself(request, runs)
+}
+
+/// Plain requests are scripted by method and path; without a script they are answered with how often that was asked.
+fn answer_to_plain(state: &mut State, request: &Received) -> Answer {
+    let name = request.plain();
+    if let Some(answers) = state.answers.get_mut(&name) {
+        let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        return next.unwrap_or_else(|| panic!("the script of {name} is empty"));
+    }
+    let runs = state.received.iter().filter(|other| other.plain() == name).count();
+    Answer::http(200, "application/json", &json!({ "run": runs }).to_string())
 }
 
 /// What it answers where no script says otherwise.

@@ -147,7 +147,7 @@ fn court(policy: &str) -> Arc<Court> {
         roles: std::collections::BTreeMap::new(),
     };
     Arc::new(Court {
-        policy: ArcSwap::from_pointee(policy),
+        policy: Arc::new(ArcSwap::from_pointee(policy)),
         fingerprinter: Fingerprinter::new(secrets.clone()),
         seal: Seal::new(secrets, "billing"),
         given: Given::default(),
@@ -189,7 +189,8 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let room = Room::new(Measures { places: 8, queue: 8, queue_time: Duration::from_secs(10) });
     let sites = Arc::new(Sites::new(AUDIENCE, Vec::new(), Vec::new()).expect("a host"));
     let (request_body, body_time) = (1 << 20, Duration::from_secs(30));
-    let bounds = Arc::new(Bounds { mcp_path: "/mcp".to_owned(), request_body, body_time });
+    let policy = Arc::clone(&court.policy);
+    let bounds = Arc::new(Bounds { mcp_path: "/mcp".to_owned(), request_body, body_time, policy });
     let claim = Claim::new(ModelForward { world: world.clone(), gate }, clerk);
     let parse = Parse::new(Authorize::new(claim, Arc::clone(court)), bounds);
     let queue = Queue::new(parse, Arc::new(Glance::new(request_body)));

@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use oncegate::domain::audit::AuditEvent;
-use oncegate::domain::json::Json;
 use oncegate::domain::ledger::ClaimId;
 use oncegate::domain::refusal::Refusal;
 use oncegate::domain::time::Timestamp;
@@ -141,7 +140,7 @@ impl Service<Claimed> for ModelForward {
             if Instant::now() >= deadline {
                 return Ok(Forwarded::NotSent);
             }
-            let id = sending.mutation.request.id.as_ref().map(Json::to_string).unwrap_or_default();
+            let id = sending.mutation.id().to_string();
             let (answer, told) = oneshot::channel();
             {
                 let mut state = world.state();

@@ -69,7 +69,8 @@ where
             not_kept()
         })?;
         let json = Json::parse(&kept.body, MAX_DEPTH).unwrap_or(Json::Null);
-        if kept.kind == Kind::Result && !takes(&self.mutation.request, self.head.era, &json) {
+        let takes = |request| takes(request, self.head.era, &json);
+        if kept.kind == Kind::Result && !self.mutation.message().is_some_and(takes) {
             return Err(Refusal::AnswerNotForClient { first_seen });
         }
         Ok((kept, json))

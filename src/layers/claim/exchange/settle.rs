@@ -112,12 +112,23 @@ where
         let row = seen.and_then(|seen| seen.row.as_ref());
         let unknown = *ledger::proven(&settlement.attempt.kind, &settlement.came) == Came::Unknown;
         let verdict = match &end.heard {
-            Heard::Answer(kept) if !unknown => {
+            Heard::Answer { kept, beside } if !unknown => {
                 let marks = Marks { not_recorded: row.is_none(), ..marks };
-                Ok(Answer::claimed(kept.clone(), marks))
+                Ok(Answer::Claimed { kept: kept.clone(), marks, beside: beside.clone() })
+            }
+            Heard::TurnedAway { kept, beside } if !unknown => {
+                Ok(Answer::Claimed { kept: kept.clone(), marks, beside: beside.clone() })
+            }
+            Heard::NotShown if !unknown => {
+                let first_seen = row.map(|row| row.created_at).or_else(|| made_at(settlement));
+                Err(first_seen.map_or(Refusal::Internal, |first_seen| Refusal::AnswerNotKept { first_seen }))
             }
             Heard::NotRun(refusal) if !unknown => Err(refusal.clone()),
-            Heard::Answer(_) | Heard::NotRun(_) | Heard::Unknown => {
+            Heard::Answer { .. }
+            | Heard::TurnedAway { .. }
+            | Heard::NotShown
+            | Heard::NotRun(_)
+            | Heard::Unknown => {
                 let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, &settlement.terms));
                 let take_over_in =
                     if let Some(Admission::Unknown { take_over_in }) = met { take_over_in } else { None };
@@ -132,8 +143,11 @@ where
     /// of whoever has the claim now: the same call again meets what came of it.
     fn tell_late(&self, end: &End, settlement: &Settlement, marks: Marks) {
         self.tell(match &end.heard {
-            Heard::Answer(kept) => Ok(Answer::claimed(kept.clone(), Marks { not_recorded: true, ..marks })),
-            Heard::NotRun(_) | Heard::Unknown => {
+            Heard::Answer { kept, beside } => {
+                let marks = Marks { not_recorded: true, ..marks };
+                Ok(Answer::Claimed { kept: kept.clone(), marks, beside: beside.clone() })
+            }
+            Heard::TurnedAway { .. } | Heard::NotShown | Heard::NotRun(_) | Heard::Unknown => {
                 Err(Refusal::OutcomeUnknown { first_seen: made_at(settlement), retry_after: Some(COME_BACK) })
             }
         });

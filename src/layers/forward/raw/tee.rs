@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http::response::Parts;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -19,8 +20,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use super::super::Forwarded;
+use super::super::plain::Heard as Answered;
 use crate::domain::answer::Kind;
 use crate::domain::json::{Json, MAX_DEPTH};
+use crate::domain::policy::Answers;
 use crate::mcp::collect::{Media, media};
 use crate::mcp::judge::{Reply, Verdict, judge, reply_to};
 use crate::mcp::sse;
@@ -32,10 +35,8 @@ pub type Tell = Box<dyn FnOnce(Forwarded) + Send>;
 
 /// A listener that waits for an answer.
 pub struct Ear {
-    /// The call's id.
-    pub id: Json,
-    /// Whether a tool error means that it did not run.
-    pub release: bool,
+    /// What it listens for.
+    pub hears: Hears,
     /// How much of the answer may be kept in mind, in bytes.
     pub limit: usize,
     /// Hears it.
@@ -44,9 +45,23 @@ pub struct Ear {
     pub goes_on: Option<(TaskTracker, Instant)>,
 }
 
+/// What an answer is listened to for.
+#[derive(Debug)]
+pub enum Hears {
+    /// The response to a message.
+    Message {
+        /// The call's id.
+        id: Json,
+        /// Whether a tool error means that it did not run.
+        release: bool,
+    },
+    /// The whole of a plain answer, which by its status says what this makes of it.
+    Plain(Answers),
+}
+
 impl std::fmt::Debug for Ear {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Ear").field("id", &self.id).finish_non_exhaustive()
+        to.debug_struct("Ear").field("hears", &self.hears).finish_non_exhaustive()
     }
 }
 
@@ -59,12 +74,13 @@ impl Ear {
     /// The body, listened to.
     pub(super) fn listen(self, parts: &Parts, body: Incoming) -> Body {
         let status = parts.status.as_u16();
-        let heard = match media(&parts.headers) {
-            Media::Json => Heard::Json(BytesMut::new()),
-            Media::Events => Heard::Events(sse::Decoder::new(self.limit)),
-            Media::Other => Heard::Nothing,
+        let heard = match (&self.hears, media(&parts.headers)) {
+            (Hears::Plain(_), _) => Heard::Plain(Some(BytesMut::new())),
+            (Hears::Message { .. }, Media::Json) => Heard::Json(BytesMut::new()),
+            (Hears::Message { .. }, Media::Events) => Heard::Events(sse::Decoder::new(self.limit)),
+            (Hears::Message { .. }, Media::Other) => Heard::Nothing,
         };
-        let headers = headers::kept(&parts.headers, Kind::Result);
+        let headers = headers::detached(&headers::passed(&parts.headers, None));
         let listening = Listening { ear: self, heard, begun: false, status, headers };
         let mut tee = Tee { body: Some(body), listening: Some(listening) };
         tee.look_for_end();
@@ -74,6 +90,8 @@ impl Ear {
 
 /// What was heard so far.
 enum Heard {
+    /// All of it; none where it was too much.
+    Plain(Option<BytesMut>),
     Json(BytesMut),
     Events(sse::Decoder),
     Nothing,
@@ -85,7 +103,7 @@ struct Listening {
     /// Whether other messages came before the response.
     begun: bool,
     status: u16,
-    headers: Vec<(String, String)>,
+    headers: HeaderMap,
 }
 
 impl Listening {
@@ -93,6 +111,13 @@ impl Listening {
     fn hear(&mut self, data: &Bytes) -> Option<Reply> {
         match &mut self.heard {
             Heard::Nothing => None,
+            Heard::Plain(bytes) => {
+                *bytes = bytes.take().filter(|bytes| bytes.len() + data.len() <= self.ear.limit);
+                if let Some(bytes) = bytes {
+                    bytes.extend_from_slice(data);
+                }
+                None
+            }
             Heard::Json(bytes) if bytes.len() + data.len() > self.ear.limit => {
                 self.heard = Heard::Nothing;
                 None
@@ -108,8 +133,9 @@ impl Listening {
                 };
                 let data = events.iter().filter_map(|event| event.data.as_deref());
                 let messages = data.map(|data| Json::parse(data.as_bytes(), MAX_DEPTH));
+                let Hears::Message { id, .. } = &self.ear.hears else { return None };
                 for message in messages.filter_map(Result::ok) {
-                    let reply = reply_to(message, &self.ear.id, !self.begun);
+                    let reply = reply_to(message, id, !self.begun);
                     if reply.is_some() {
                         return reply;
                     }
@@ -122,19 +148,31 @@ impl Listening {
 
     /// The answer has ended. `whole` says that it came to its own end.
     fn end(self, whole: bool) {
-        let reply = match &self.heard {
-            Heard::Json(bytes) if whole => {
+        let reply = match (&self.heard, &self.ear.hears) {
+            (Heard::Json(bytes), Hears::Message { id, .. }) if whole => {
                 let json = Json::parse(bytes, MAX_DEPTH).ok();
-                json.and_then(|json| reply_to(json, &self.ear.id, true))
+                json.and_then(|json| reply_to(json, id, true))
             }
-            Heard::Json(_) | Heard::Events(_) | Heard::Nothing => None,
+            (Heard::Plain(_) | Heard::Json(_) | Heard::Events(_) | Heard::Nothing, _) => None,
         };
         self.tell(reply, whole);
     }
 
     fn tell(self, reply: Option<Reply>, whole: bool) {
-        let Self { ear, begun, status, headers, .. } = self;
-        let verdict = if whole { judge(status, reply, begun, ear.release) } else { Verdict::Unknown };
+        let Self { ear, heard, begun, status, headers } = self;
+        let verdict = match &ear.hears {
+            Hears::Plain(answers) if whole => {
+                let meaning = answers.of(status);
+                let Heard::Plain(body) = heard else {
+                    return ear.tell(Forwarded::Lost { status: Some(status) });
+                };
+                let body = body.map(BytesMut::freeze);
+                return ear.tell(Forwarded::Plain(Box::new(Answered { status, meaning, headers, body })));
+            }
+            Hears::Message { release, .. } if whole => judge(status, reply, begun, *release),
+            Hears::Plain(_) | Hears::Message { .. } => Verdict::Unknown,
+        };
+        let headers = headers::kept(&headers, Kind::Result);
         ear.tell(match verdict {
             Verdict::Unknown => Forwarded::Lost { status: Some(status) },
             Verdict::Answered { .. } | Verdict::AwaitingInput(_) | Verdict::NotRun { .. } => {
