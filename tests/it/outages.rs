@@ -131,6 +131,32 @@ async fn without_its_store_the_gate_forwards_no_mutation() {
 }
 
 #[tokio::test]
+async fn nobody_hears_that_a_call_runs_whose_answer_others_give_already() {
+    let upstream = Upstream::start().await;
+    let (gate, cable) = gate_on_a_cable(&upstream).await;
+    let mut other = gate.another().await;
+    let direct =
+        gate.setting("store.url").replace(&cable.address().to_string(), &postgres::address().to_string());
+    other.stop().await;
+    other.set("store.url", &direct);
+    other.restart().await;
+    let hold = upstream.hold("refund_order");
+    let first = refund(&gate, Era::Modern, "k").open().await;
+    upstream.called("refund_order", 1).await;
+    assert_eq!(refund(&gate, Era::Modern, "k").send().await.met(), "request_in_flight");
+    // The settlement arrives, and its gate does not hear that it did.
+    cable.deafen();
+    hold.release();
+    eventually("the other gate to give the answer", async || {
+        (refund(&other, Era::Modern, "k").send().await.met() == "replay").then_some(())
+    })
+    .await;
+    let met = refund(&gate, Era::Modern, "k").send().await.met();
+    assert_eq!(met, "store_unavailable");
+    drop(first);
+}
+
+#[tokio::test]
 async fn what_is_done_to_a_task_meanwhile_is_written_down_once_the_store_is_back() {
     let upstream = Upstream::start().await;
     let (gate, mut cable) = gate_on_a_cable(&upstream).await;

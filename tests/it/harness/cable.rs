@@ -5,14 +5,17 @@
 
 use std::net::SocketAddr;
 
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// A cable that is carrying, or cut.
 pub(crate) struct Cable {
     address: SocketAddr,
     target: SocketAddr,
+    deaf: watch::Sender<bool>,
     carrying: Option<JoinHandle<()>>,
 }
 
@@ -26,7 +29,9 @@ impl Cable {
     pub(crate) async fn at(near: SocketAddr, target: SocketAddr) -> Self {
         let listener = TcpListener::bind(near).await.expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
-        Self { address, target, carrying: Some(tokio::spawn(carry(listener, target))) }
+        let deaf = watch::Sender::new(false);
+        let carrying = Some(tokio::spawn(carry(listener, target, deaf.subscribe())));
+        Self { address, target, deaf, carrying }
     }
 
     /// Its near end.
@@ -43,11 +48,17 @@ impl Cable {
         }
     }
 
+    /// Nothing comes back any more; what is sent still arrives.
+    pub(crate) fn deafen(&self) {
+        self.deaf.send_replace(true);
+    }
+
     /// It carries again.
     pub(crate) async fn mend(&mut self) {
         self.cut().await;
         let listener = TcpListener::bind(self.address).await.expect("the port that it had");
-        self.carrying = Some(tokio::spawn(carry(listener, self.target)));
+        self.deaf.send_replace(false);
+        self.carrying = Some(tokio::spawn(carry(listener, self.target, self.deaf.subscribe())));
     }
 }
 
@@ -59,14 +70,33 @@ impl Drop for Cable {
     }
 }
 
-async fn carry(listener: TcpListener, target: SocketAddr) {
+async fn carry(listener: TcpListener, target: SocketAddr, deaf: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
-    while let Ok((mut near, _)) = listener.accept().await {
+    while let Ok((near, _)) = listener.accept().await {
+        let deaf = deaf.clone();
         connections.spawn(async move {
-            let Ok(mut far) = TcpStream::connect(target).await else { return };
+            let Ok(far) = TcpStream::connect(target).await else { return };
             near.set_zero_linger().expect("a TCP socket");
+            let ((mut from_near, mut to_near), (mut from_far, mut to_far)) =
+                (near.into_split(), far.into_split());
             // However it ends, both ends are closed.
-            let _ended = copy_bidirectional(&mut near, &mut far).await.is_ok();
+            tokio::select! {
+                _ended = copy(&mut from_near, &mut to_far) => {}
+                () = answer(&mut from_far, &mut to_near, deaf) => {}
+            }
         });
+    }
+}
+
+/// Carries what comes back, as long as it is let through.
+async fn answer(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, mut deaf: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read) = from.read(&mut buffer).await {
+        if deaf.wait_for(|deaf| !deaf).await.is_err()
+            || read == 0
+            || to.write_all(&buffer[..read]).await.is_err()
+        {
+            return;
+        }
     }
 }

@@ -72,6 +72,8 @@ where
             warn!(tenant = id.tenant, tool = id.tool, key = id.key, %attempt, "A mutation's outcome is unknown.");
         }
         let (store, journal) = (&self.clerk.store, &self.clerk.journal);
+        // From here on the row may say more than this process knows: other gates may give the answer already.
+        self.pen.as_ref().inspect(|pen| pen.put_down());
         let mut pause = FIRST_PAUSE;
         loop {
             let fault = match storing::store(&**store, journal.meter(), &settlement).await {
