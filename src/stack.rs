@@ -59,6 +59,24 @@
 //! # }
 //! ```
 //!
+//! At a listener towards somebody else's API nobody is let in either without being known:
+//!
+//! ```compile_fail,E0277
+//! # use std::sync::Arc;
+//! # use oncegate::auth::porter::Porter;
+//! # use oncegate::layers::{address::Addressed, authenticate::identify::Identify, authorize::{Authorize, Court}};
+//! # use oncegate::layers::{claim::{Claim, Clerk}, forward::{Forward, Road}, parse::{Bounds, Parse}, queue::Queue};
+//! # use oncegate::layers::{Answer, glance::Glance};
+//! # use oncegate::domain::refusal::Refusal;
+//! # use hyper::body::Incoming;
+//! # use tower::Service;
+//! fn for_us(_: impl Service<Addressed<Incoming>, Response = Answer, Error = Refusal>) {}
+//! # fn build(glance: Arc<Glance>, bounds: Arc<Bounds>, court: Arc<Court>, clerk: Arc<Clerk>, road: Arc<Road>) {
+//! let guarded = Authorize::new(Claim::new(Forward::new(road), clerk), court);
+//! for_us(Queue::new(Parse::new(guarded, bounds), glance));
+//! # }
+//! ```
+//!
 //! Absent on purpose: timeouts and body limits as layers. They would drop a call that must finish, or answer it in
 //! a shape that ends some clients' sessions; each is a step's own business.
 
@@ -70,9 +88,11 @@ use hyper::body::Incoming;
 use tower::{Service, ServiceBuilder};
 
 use crate::auth::Verifier;
+use crate::auth::porter::Porter;
 use crate::domain::site::Sites;
 use crate::layers::address::Address;
 use crate::layers::authenticate::Authenticate;
+use crate::layers::authenticate::identify::Identify;
 use crate::layers::authorize::{Authorize, Court};
 use crate::layers::claim::{Claim, Clerk};
 use crate::layers::forward::{Forward, Road};
@@ -126,6 +146,27 @@ pub fn stack(
         .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // before the claim: a replay needs the scope too
         .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // from here on the caller may hang up
         .service(Forward::new(road)) // innermost: the first byte goes out after the claim is committed
+}
+
+/// The stack of a listener towards somebody else's API. Of its steps only one is another: who calls is not said by a JWT.
+pub fn outward(
+    parts: Parts,
+    porter: Arc<Porter>,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
+    let Parts { room, desk, sites, verifier: _, glance, bounds, court, clerk, road } = parts;
+    ServiceBuilder::new()
+        .layer_fn(move |inner| Observe::new(inner, room.clone())) // outermost, as above
+        .layer_fn(move |inner| Reply::outward(inner, Arc::clone(&desk))) // the only one that answers
+        .layer_fn(move |inner| Address::new(inner, Arc::clone(&sites))) // before anybody is known: no page gets further
+        .layer_fn(move |inner| Identify::new(inner, Arc::clone(&porter))) // takes out what is shown here, so that it never goes out
+        .layer_fn(move |inner| Queue::new(inner, Arc::clone(&glance))) // a room of its own: who came in by the gate waits for these
+        .layer_fn(move |inner| Parse::new(inner, Arc::clone(&bounds))) // plain requests only: here is no MCP endpoint
+        .layer_fn(move |inner| Authorize::new(inner, Arc::clone(&court))) // by the listener's own policy
+        .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // under the listener's own name
+        .service(Forward::new(road)) // innermost, as above
 }
 
 /// The stack of a gate that observes. It refuses nothing: one step decides what the others would have decided.

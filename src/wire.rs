@@ -194,6 +194,12 @@ pub fn row(refusal: &Refusal) -> Row {
             NEVER_SO,
             "The request names another tenant than the token does; nothing was run.".into(),
         ),
+        Refusal::CallerUnknown { detail } => same(
+            "caller_unknown",
+            Http { status: 403, code: 40_305 },
+            NOTHING_RAN,
+            format!("It is not known who calls: {detail}; nothing was run."),
+        ),
         Refusal::BodyUnreadable { detail } => of(
             "body_unreadable",
             "malformed_request",

@@ -12,6 +12,7 @@ mod fetch;
 mod issue;
 mod keyring;
 mod keys;
+pub mod porter;
 mod resource;
 mod service;
 mod settings;

@@ -1,8 +1,8 @@
 //! From a bearer token to an actor.
 //!
 //! Promises: a [`Verified`] is made here only, of a token whose signature, issuer, audience, times and claims all
-//! held; it says until when. A verified token is remembered by its hash for at most a minute, never past its end, and
-//! never past a change of keys.
+//! held, or by [`super::porter`], of a caller whom the configuration itself makes known; it says until when. A verified
+//! token is remembered by its hash for at most a minute, never past its end, and never past a change of keys.
 //!
 //! Absent on purpose: anonymous callers, and any other place that an actor could come from.
 
@@ -25,7 +25,7 @@ const REMEMBERED_SECONDS: UnixSeconds = 60;
 /// How many are.
 const REMEMBERED_TOKENS: usize = 4096;
 
-/// Who calls, as a genuine token says.
+/// Who calls, as a genuine token says, or the configuration.
 #[derive(Clone, Debug)]
 pub struct Verified {
     actor: Arc<Actor>,
@@ -33,6 +33,11 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// Of a caller who is known as long as the configuration says so.
+    pub(super) fn lasting(actor: Actor) -> Self {
+        Self { actor: Arc::new(actor), until: UnixSeconds::MAX }
+    }
+
     /// The caller.
     pub fn actor(&self) -> &Actor {
         &self.actor

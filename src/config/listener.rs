@@ -19,7 +19,7 @@ use super::number::Texts;
 use super::raw::{RawIdentity, RawListener, RawProvider};
 use super::serve::{IDLE_TIMES, TIMEOUTS};
 use crate::domain::actor::Actor;
-use crate::domain::mistake::{Mistake, Place};
+use crate::domain::mistake::Mistake;
 use crate::domain::tenants::Tenants;
 
 /// The longest name.
@@ -64,10 +64,6 @@ impl Checks<'_> {
     }
 
     fn listener(&mut self, table: &Spanned<RawListener>, has_tokens: bool) -> Option<ListenerConfig> {
-        if !matches!(self.sources.place(&table.span()), Place::File { .. }) {
-            self.at_with(table, "a listener stands in the file only", "write it there as [[listener]]");
-            return None;
-        }
         let raw = table.get_ref();
         let name = self.needed(table, "name", raw.name.as_ref()).and_then(|name| self.listener_name(name));
         let listen = self.needed(table, "listen", raw.listen.as_ref());

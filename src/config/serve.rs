@@ -85,7 +85,7 @@ impl Layers {
             let limits = checks.limits(&raw.limits);
             let taken =
                 [listen, health_listen, admin.as_ref().and_then(|admin| Some(admin.as_ref()?.listen))];
-            let listeners = checks.listeners(&raw.listener, &taken, false);
+            let listeners = checks.listeners(&raw.listener, &taken, !raw.service_tokens.is_empty());
             Some(ServeConfig {
                 service: service?,
                 mode: raw.mode.as_ref().map(|mode| *mode.get_ref()).unwrap_or_default(),

@@ -11,7 +11,7 @@
 pub(super) const PREFIX: &str = "ONCEGATE_";
 
 /// The tables that stand in the file only.
-pub(super) const TABLES: [&str; 1] = ["service_tokens"];
+pub(super) const TABLES: [&str; 2] = ["service_tokens", "listener"];
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]

@@ -103,6 +103,11 @@ pub enum Refusal {
     MethodOverride,
     /// The request names a tenant that is not the actor's, where nothing can be taken out of it.
     ForeignTenant,
+    /// A request towards somebody else's API does not say who calls, or says it in a way that is not known.
+    CallerUnknown {
+        /// For the client.
+        detail: String,
+    },
     /// A body that does not follow its own media type, so that a backend may read something else in it.
     BodyUnreadable {
         /// For the client.

@@ -116,6 +116,7 @@ impl OriginRule {
 pub struct Sites {
     hosts: Vec<HostRule>,
     origins: Vec<OriginRule>,
+    takes_pages: bool,
 }
 
 /// A public URL that has no host.
@@ -135,7 +136,17 @@ impl Sites {
         let own = Origin::parse(&format!("{scheme}://{authority}")).ok_or(NoHost)?;
         hosts.push(HostRule(Some(Host { name: own.host.name.clone(), port: None })));
         origins.push(OriginRule(Some(own)));
-        Ok(Self { hosts, origins })
+        Ok(Self { hosts, origins, takes_pages: true })
+    }
+
+    /// Those of a listener that only programs call: the loopback names, and what its configuration adds. No page may.
+    pub fn of_programs(hosts: Vec<HostRule>) -> Self {
+        Self { hosts, origins: Vec::new(), takes_pages: false }
+    }
+
+    /// Whether any web page may call.
+    pub fn takes_pages(&self) -> bool {
+        self.takes_pages
     }
 
     /// Whether a request is for this gate: `target` is the authority of its request line (`:authority` in HTTP/2),
@@ -163,8 +174,9 @@ impl Sites {
         let mut headers = headers.into_iter();
         let Some(origin) = headers.next() else { return Ok(()) };
         let said = std::str::from_utf8(origin).ok().and_then(Origin::parse);
-        let known =
-            |origin: &Origin| origin.is_loopback() || self.origins.iter().any(|rule| rule.covers(origin));
+        let known = |origin: &Origin| {
+            self.takes_pages && origin.is_loopback() || self.origins.iter().any(|rule| rule.covers(origin))
+        };
         let alone = headers.next().is_none();
         said.filter(|origin| alone && known(origin)).map(|_| ()).ok_or(Refusal::ForeignOrigin)
     }

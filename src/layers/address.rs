@@ -98,6 +98,9 @@ pub(super) fn check(sites: &Sites, target: &Uri, headers: &HeaderMap) -> Result<
     })?;
     sites.check_origin(all(ORIGIN)).inspect_err(|_| {
         let origin = headers.get(ORIGIN).map(tracing::field::debug);
+        if !sites.takes_pages() {
+            return warn!(origin, "The request comes from a web page. None may call this listener.");
+        }
         warn!(
             origin,
             "The request comes from a web page that may not call. If it may, name its origin in allowed_origins."

@@ -5,6 +5,8 @@
 //!
 //! Absent on purpose: trust in headers. What a client says of itself is dropped before anything is forwarded.
 
+pub mod identify;
+
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};

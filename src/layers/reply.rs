@@ -87,6 +87,11 @@ impl<S> Reply<S> {
         Self { inner, documents: true, desk }
     }
 
+    /// Around the steps of a listener towards somebody else's API: whatever path there is, is theirs.
+    pub fn outward(inner: S, desk: Arc<Desk>) -> Self {
+        Self { documents: false, ..Self::new(inner, desk) }
+    }
+
     /// Around the steps of a gate that observes.
     pub fn watching(inner: S, desk: Arc<Desk>) -> Self {
         Self { documents: false, ..Self::new(inner, desk) }

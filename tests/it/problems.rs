@@ -54,6 +54,7 @@ fn is_plain(refusal: &Refusal) -> bool {
         | Refusal::PathNotNormal { .. }
         | Refusal::MethodOverride
         | Refusal::ForeignTenant
+        | Refusal::CallerUnknown { .. }
         | Refusal::BodyUnreadable { .. }
         | Refusal::NoSuchEndpoint
         | Refusal::MethodNotAllowed { .. }

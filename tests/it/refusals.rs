@@ -44,6 +44,7 @@ pub(crate) fn every_refusal() -> Vec<Refusal> {
         Refusal::PathNotNormal { detail: detail() },
         Refusal::MethodOverride,
         Refusal::ForeignTenant,
+        Refusal::CallerUnknown { detail: detail() },
         Refusal::BodyUnreadable { detail: detail() },
         Refusal::KeyRequired { place: detail() },
         Refusal::KeyInvalid { detail: detail() },

@@ -105,6 +105,7 @@ pub const GATE_REASONS: &[&str] = &[
     "path_not_normal",
     "method_override",
     "foreign_tenant",
+    "caller_unknown",
     "unkeyed",
     "read_failed",
     "client_gone",

@@ -84,6 +84,18 @@ fn a_listener_that_nobody_may_call_is_a_mistake() {
 }
 
 #[test]
+fn a_listener_may_be_left_to_those_who_show_a_service_token() {
+    let (without, _) = LISTENER.split_once("[listener.identity]").expect("its identity");
+    let sources = with(without);
+    fs::write(sources.path("token"), "0123456789abcdef0123456789abcdef").expect("a token");
+    let path = sources.path("token");
+    let token =
+        format!("\n[service_tokens.shop]\ntoken_file = \"{path}\"\nscopes = [\"a\"]\ntenants = [\"acme\"]\n");
+    let sources = Sources { file: format!("{}{token}", sources.file), ..sources };
+    assert!(sources.serve().listeners[0].identity.is_none());
+}
+
+#[test]
 fn the_pod_calls_for_one_tenant_or_for_those_that_its_calls_name() {
     let tenants = |line: &str| {
         let listeners = but("tenant = \"acme\"", line).serve().listeners;
@@ -180,7 +192,7 @@ fn listeners_stand_in_the_file_only() {
     let inline = r#"[{ name = "stripe", listen = "127.0.0.1:1" }]"#;
     check(
         &Sources::new().variable("ONCEGATE_LISTENER", inline),
-        "ONCEGATE_LISTENER: a listener stands in the file only; write it there as [[listener]]",
+        "ONCEGATE_LISTENER: listener cannot be set by a variable; its tables stand in the file only",
     );
 }
 
