@@ -8,6 +8,8 @@
 
 mod gates;
 mod listeners;
+mod outward;
+mod policies;
 mod signals;
 mod spool;
 mod tokens;
@@ -18,18 +20,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
 use crate::admin::drain::Drain;
 use crate::admin::{Readiness, health};
 use crate::auth::{AuthSetupFault, NotAResource};
-use crate::config::{ServeConfig, load_policy};
+use crate::config::ServeConfig;
 use crate::domain::chain::Chain;
 use crate::domain::mistake::Mistakes;
 use crate::domain::mode::Mode;
 use crate::domain::site::NoHost;
 use crate::herd::NoRedis;
+use crate::janitor::Janitor;
 use crate::meter::Meter;
 use crate::server::{self, Doors};
 use crate::spool::SpoolFault;
@@ -39,6 +44,8 @@ use crate::tls::TlsFault;
 
 use self::gates::House;
 use self::listeners::{beside, listen};
+use self::outward::Outward;
+use self::policies::Policies;
 use self::signals::Signals;
 pub use self::tokens::{services, token_settings};
 
@@ -85,7 +92,7 @@ pub enum AppFault {
     #[error("cannot listen on {address}, which is {setting}")]
     Listen {
         /// The setting that says so.
-        setting: &'static str,
+        setting: String,
         /// Where.
         address: SocketAddr,
         /// Why.
@@ -119,22 +126,24 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     for warning in &config.warnings {
         warn!("{warning} (warning)");
     }
-    let (policy, warnings) = load_policy(&config.policy_dir).map_err(AppFault::Policy)?;
-    for warning in &warnings {
-        warn!("{warning}");
-    }
+    let policies = Policies::load(&mut config)?;
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
-    let meter = Arc::new(Meter::new(&policy));
+    let meter = Arc::new(Meter::of(policies.all()));
     let (journal, writing) = spool::begin(&config.audit, &store, &meter).await.map_err(AppFault::Spool)?;
     let (mode, admin, connections) = (config.mode, config.admin.take(), config.limits.connections);
     let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
+    let outward_grace =
+        policies.longest_timeout().map(|longest| config.limits.queue_time + longest + SETTLE_TIME);
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let (address, health_address) = (config.listen, config.health_listen);
-    let (house, front) = House::of(config, policy, &store, journal, &meter)?;
+    let services = Arc::new(services(&config.service_tokens));
+    let (house, front) = House::of(config, policies.front, &store, journal, &meter)?;
     let parts = house.front(front)?;
-    let tasks = parts.clerk.tasks.clone();
-    let janitor = house.janitor(&parts.clerk);
+    let outward = Outward::open(&house, policies.listeners, &services).await?;
+    let mut tasks = vec![parts.clerk.tasks.clone()];
+    let mut janitors = outward.janitors(&house);
+    janitors.push(house.janitor(&parts.clerk));
     // What is written is written by the gates, and ends with them.
     drop(house);
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
@@ -146,8 +155,10 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
         become_ready(fitting, ready, address).await;
-        janitor.keep().await
+        join_all(janitors.into_iter().map(Janitor::keep)).await
     });
+    let outward = outward.lead(connections, outward_grace.unwrap_or_default());
+    tasks.extend(outward.tasks());
     let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
         Mode::Enforce => Box::pin(server::serve(listener, stack(parts), doors)),
         Mode::Observe => {
@@ -165,23 +176,16 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     }
     drain.stop();
     stop.cancel();
-    tasks.close();
     let ending = async {
         serving.await;
-        tasks.wait().await;
-    };
-    let patience = tokio::select! {
-        ended = tokio::time::timeout(grace, ending) => {
-            if ended.is_err() {
-                error!(left = tasks.len(), "Some calls did not end in time; their claims will be found unknown.");
-            }
-            SETTLE_TIME
+        if let Some(front) = tasks.first() {
+            front.close();
+            front.wait().await;
         }
-        () = signals.next() => {
-            warn!(left = tasks.len(), "Hurried: claims of running calls will be found unknown.");
-            HURRY
-        }
+        outward.end().await;
     };
+    let time = grace + outward_grace.unwrap_or_default();
+    let patience = ended(ending, time, &mut signals, &tasks).await;
     looking.abort();
     refreshing.abort();
     writing.end(&*store, patience).await;
@@ -191,6 +195,28 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     drop(beside);
     info!("Stopped.");
     Ok(())
+}
+
+/// Waits for what still runs, for so long. Says how long the store may take after that.
+async fn ended(
+    ending: impl Future<Output = ()>,
+    time: Duration,
+    signals: &mut Signals,
+    tasks: &[TaskTracker],
+) -> Duration {
+    let left = || tasks.iter().map(TaskTracker::len).sum::<usize>();
+    tokio::select! {
+        ended = tokio::time::timeout(time, ending) => {
+            if ended.is_err() {
+                error!(left = left(), "Some calls did not end in time; their claims will be found unknown.");
+            }
+            SETTLE_TIME
+        }
+        () = signals.next() => {
+            warn!(left = left(), "Hurried: claims of running calls will be found unknown.");
+            HURRY
+        }
+    }
 }
 
 /// Waits for a store whose schema fits, and says what is wrong with one that does not.

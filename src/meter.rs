@@ -57,6 +57,11 @@ pub struct Meter {
 impl Meter {
     /// All counts at nought, for operations of this policy.
     pub fn new(policy: &Policy) -> Self {
+        Self::of([policy])
+    }
+
+    /// All counts at nought, for operations of these policies.
+    pub fn of<'p>(policies: impl IntoIterator<Item = &'p Policy>) -> Self {
         let mut registry = Registry::with_prefix("oncegate");
         let (calls, hidden, spooled) = (Family::default(), Family::default(), Gauge::default());
         registry.register("calls", "Calls, by what the audit says of them", calls.clone());
@@ -76,7 +81,8 @@ impl Meter {
             "Rows and settlements that wait in the spool for the store",
             spooled.clone(),
         );
-        let known = policy.operations().map(|operation| operation.name().to_owned()).collect();
+        let known = policies.into_iter().flat_map(Policy::operations);
+        let known = known.map(|operation| operation.name().to_owned()).collect();
         Self {
             registry,
             calls,

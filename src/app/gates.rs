@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::AppFault;
 use super::tokens::token_settings;
 use crate::auth::{Resource, Verifier};
-use crate::config::{Limits, ServeConfig, UpstreamConfig};
+use crate::config::{Limits, ListenerConfig, ServeConfig, UpstreamConfig};
 use crate::domain::fingerprint::{Fingerprinter, Secrets};
 use crate::domain::mode::Mode;
 use crate::domain::policy::Policy;
@@ -46,6 +46,7 @@ use crate::upstream::{Reach, Upstream, headers};
 
 /// What all gates of the process have in common.
 pub(super) struct House {
+    service: String,
     store: Arc<dyn Store>,
     journal: Journal,
     meter: Arc<Meter>,
@@ -75,7 +76,7 @@ struct Own {
     road: Road,
     mirrors: Arc<Mirrors>,
     sites: Sites,
-    mcp_path: String,
+    mcp_path: Option<String>,
     forwards_token: bool,
     /// Whether the upstream may be asked what became of a call.
     asks: bool,
@@ -96,6 +97,7 @@ impl House {
         let authorization_servers = config.auth.authorization_servers.clone();
         let verifier = Verifier::new(token_settings(config.auth)).map_err(AppFault::Auth)?;
         let house = Self {
+            service: config.service.clone(),
             store: Arc::clone(store),
             journal,
             meter: Arc::clone(meter),
@@ -138,10 +140,44 @@ impl House {
             road,
             mirrors,
             sites,
-            mcp_path: upstream.mcp_path,
+            mcp_path: Some(upstream.mcp_path),
             forwards_token: upstream.forward_authorization,
             // Whoever observes sends the app nothing of its own.
             asks: mode == Mode::Enforce,
+        })
+    }
+
+    /// A gate that leads out. Its claims stand under a name of their own.
+    pub(super) fn outward(&self, config: ListenerConfig, policy: Policy) -> Result<Parts, AppFault> {
+        let mirrors = Arc::new(Mirrors::default());
+        let service = format!("{}:{}", self.service, config.name);
+        let provider = config.provider;
+        let tls = tls::client(provider.ca_file.as_deref()).map_err(AppFault::Tls)?;
+        let reach = Reach { max_idle: provider.max_idle, connect_timeout: provider.connect_timeout };
+        let endpoint = endpoint(&provider.url, "/")?;
+        let host = endpoint.authority().map_or("", |authority| authority.as_str());
+        let road = Road {
+            upstream: Upstream::new(&reach, tls),
+            front: headers::Front {
+                proto: HeaderValue::from_static("https"),
+                host: HeaderValue::from_str(host).map_err(|fault| AppFault::UpstreamUrl(fault.into()))?,
+                forward_authorization: true,
+            },
+            endpoint,
+            editor: Editor { meter: Arc::clone(&self.meter), mirrors: Arc::clone(&mirrors) },
+            seal: Seal::new(self.secrets.clone(), &service),
+            service,
+            given: Given::default(),
+            timeout: provider.timeout,
+        };
+        self.gate(Own {
+            policy,
+            road,
+            mirrors,
+            sites: Sites::of_programs(config.allowed_hosts),
+            mcp_path: None,
+            forwards_token: true,
+            asks: false,
         })
     }
 
@@ -185,7 +221,7 @@ impl House {
             desk: Arc::new(Desk {
                 service: road.service.clone(),
                 resource: self.resource.clone(),
-                mcp_path: Some(own.mcp_path.clone()),
+                mcp_path: own.mcp_path.clone(),
                 authorization_servers: self.authorization_servers.clone(),
                 court: Arc::clone(&court),
                 journal: self.journal.clone(),
@@ -195,7 +231,7 @@ impl House {
             verifier: Arc::clone(&self.verifier),
             glance: Arc::new(Glance::new(limits.request_body)),
             bounds: Arc::new(Bounds {
-                mcp_path: own.mcp_path,
+                mcp_path: own.mcp_path.unwrap_or_default(),
                 request_body: limits.request_body,
                 body_time: limits.body_time,
                 policy: Arc::clone(&court.policy),

@@ -23,8 +23,9 @@ use crate::server::{self, Doors};
 const HOUSE_CONNECTIONS: usize = 256;
 
 /// A listener at the address that a setting says.
-pub(super) async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, AppFault> {
-    TcpListener::bind(address).await.map_err(|source| AppFault::Listen { setting, address, source })
+pub(super) async fn listen(setting: impl Into<String>, address: SocketAddr) -> Result<TcpListener, AppFault> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| AppFault::Listen { setting: setting.into(), address, source })
 }
 
 /// The listeners that take no calls. They are asked until the very end: an orchestrator must be able to see that the gate
