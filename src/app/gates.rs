@@ -42,6 +42,7 @@ use crate::meter::Meter;
 use crate::stack::Parts;
 use crate::store::Store;
 use crate::tls;
+use crate::upstream::headers::provider::Provider;
 use crate::upstream::{Reach, Upstream, headers};
 
 /// What all gates of the process have in common.
@@ -80,6 +81,8 @@ struct Own {
     forwards_token: bool,
     /// Whether the upstream may be asked what became of a call.
     asks: bool,
+    /// The gate as clients with JWTs dial it, where they do.
+    resource: Option<Resource>,
 }
 
 impl House {
@@ -129,6 +132,7 @@ impl House {
                 host: text(public.authority().map_or("", |authority| authority.as_str()))?,
                 forward_authorization: upstream.forward_authorization,
             },
+            provider: None,
             editor: Editor { meter: Arc::clone(&self.meter), mirrors: Arc::clone(&mirrors) },
             seal: Seal::new(self.secrets.clone(), &service),
             service,
@@ -144,6 +148,7 @@ impl House {
             forwards_token: upstream.forward_authorization,
             // Whoever observes sends the app nothing of its own.
             asks: mode == Mode::Enforce,
+            resource: Some(self.resource.clone()),
         })
     }
 
@@ -155,14 +160,18 @@ impl House {
         let tls = tls::client(provider.ca_file.as_deref()).map_err(AppFault::Tls)?;
         let reach = Reach { max_idle: provider.max_idle, connect_timeout: provider.connect_timeout };
         let endpoint = endpoint(&provider.url, "/")?;
-        let host = endpoint.authority().map_or("", |authority| authority.as_str());
+        let text =
+            |text: &str| HeaderValue::from_str(text).map_err(|fault| AppFault::UpstreamUrl(fault.into()));
+        let host = text(endpoint.authority().map_or("", |authority| authority.as_str()))?;
         let road = Road {
             upstream: Upstream::new(&reach, tls),
+            // What the provider says of its own places stands: they are the public ones.
             front: headers::Front {
-                proto: HeaderValue::from_static("https"),
-                host: HeaderValue::from_str(host).map_err(|fault| AppFault::UpstreamUrl(fault.into()))?,
+                proto: text(endpoint.scheme_str().unwrap_or("https"))?,
+                host: host.clone(),
                 forward_authorization: true,
             },
+            provider: Some(Provider { host, hears_trace: provider.forward_traceparent }),
             endpoint,
             editor: Editor { meter: Arc::clone(&self.meter), mirrors: Arc::clone(&mirrors) },
             seal: Seal::new(self.secrets.clone(), &service),
@@ -178,6 +187,7 @@ impl House {
             mcp_path: None,
             forwards_token: true,
             asks: false,
+            resource: None,
         })
     }
 
@@ -220,7 +230,7 @@ impl House {
             room: room.clone(),
             desk: Arc::new(Desk {
                 service: road.service.clone(),
-                resource: self.resource.clone(),
+                resource: own.resource,
                 mcp_path: own.mcp_path.clone(),
                 authorization_servers: self.authorization_servers.clone(),
                 court: Arc::clone(&court),
@@ -231,7 +241,7 @@ impl House {
             verifier: Arc::clone(&self.verifier),
             glance: Arc::new(Glance::new(limits.request_body)),
             bounds: Arc::new(Bounds {
-                mcp_path: own.mcp_path.unwrap_or_default(),
+                mcp_path: own.mcp_path,
                 request_body: limits.request_body,
                 body_time: limits.body_time,
                 policy: Arc::clone(&court.policy),

@@ -40,6 +40,7 @@ use crate::mcp::events::Events;
 use crate::mcp::given::Given;
 use crate::mcp::judge::Verdict;
 use crate::mcp::tasks::outbound::Sealer;
+use crate::upstream::headers::provider::Provider;
 use crate::upstream::headers::{self, Front};
 use crate::upstream::{SendFault, Upstream};
 use crate::wire::envelope::Body;
@@ -127,6 +128,8 @@ pub struct Road {
     pub endpoint: Uri,
     /// What the gate says of itself.
     pub front: Front,
+    /// Whose API the upstream is, where it is somebody else's.
+    pub provider: Option<Provider>,
     /// Changes what lists and capabilities say.
     pub editor: Editor,
     /// The gate's `service`.

@@ -124,8 +124,8 @@ pub struct Parse<S> {
 /// What is read, and how much of it.
 #[derive(Clone)]
 pub struct Bounds {
-    /// The path of the MCP endpoint.
-    pub mcp_path: String,
+    /// The path of the MCP endpoint; none where there is no such endpoint.
+    pub mcp_path: Option<String>,
     /// The largest body, in bytes.
     pub request_body: u64,
     /// How long a client may take to send it: it holds a place meanwhile.
@@ -173,7 +173,7 @@ where
 impl Bounds {
     /// Whether this is the MCP endpoint.
     pub(super) fn is_endpoint(&self, target: &Uri) -> bool {
-        target.path() == self.mcp_path && target.query().is_none()
+        self.mcp_path.as_deref() == Some(target.path()) && target.query().is_none()
     }
 
     /// What a head asks of a session; nothing where a message follows.

@@ -67,8 +67,8 @@ enum Dialect {
 pub struct Desk {
     /// The gate's `service`.
     pub service: String,
-    /// The gate as clients dial it, for challenges.
-    pub resource: Resource,
+    /// The gate as clients with JWTs dial it, for challenges; none where nobody comes with one.
+    pub resource: Option<Resource>,
     /// The path of the MCP endpoint; none where there is no such endpoint.
     pub mcp_path: Option<String>,
     /// Who issues tokens for it.
@@ -149,15 +149,15 @@ impl Desk {
     /// What the gate says about itself to clients that have no token yet (RFC 9728). They ask where a challenge sends
     /// them, or below the host's root.
     fn document<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        let path = request.uri().path();
-        let asked = path == self.resource.metadata_path() || path == WELL_KNOWN;
+        let (path, resource) = (request.uri().path(), self.resource.as_ref()?);
+        let asked = path == resource.metadata_path() || path == WELL_KNOWN;
         if !asked || !matches!(*request.method(), Method::GET | Method::HEAD) {
             return None;
         }
         let policy = self.court.policy.load();
         let scopes: BTreeSet<&str> =
             policy.operations().flat_map(|operation| operation.scopes()).map(String::as_str).collect();
-        Some(render::document(&self.resource.metadata(&self.authorization_servers, scopes)))
+        Some(render::document(&resource.metadata(&self.authorization_servers, scopes)))
     }
 
     /// The scopes that a caller without a good token will need.
@@ -200,9 +200,9 @@ impl Desk {
             Ok(Answer::Accepted) => render::accepted(),
             Err(refusal) => {
                 let row = self.refuse(&refusal, &asked).await;
-                let problem = || problem::response(&row, asked.row_id(), &self.resource);
+                let problem = || problem::response(&row, asked.row_id(), self.resource.as_ref());
                 match dialect {
-                    Dialect::JsonRpc => render::refusal(&row, asked.envelope(), &self.resource),
+                    Dialect::JsonRpc => render::refusal(&row, asked.envelope(), self.resource.as_ref()),
                     Dialect::Plain => problem(),
                     Dialect::PlainHead => problem::without_body(problem()),
                 }

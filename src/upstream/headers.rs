@@ -7,6 +7,7 @@
 //!
 //! Absent on purpose: `Authorization`, unless the configuration says that gate and app are one audience.
 
+pub mod provider;
 mod unchanged;
 
 use std::net::IpAddr;

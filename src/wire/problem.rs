@@ -34,7 +34,7 @@ pub fn problem(row: &Row, instance: Uuid) -> Json {
 }
 
 /// The response that tells a refusal.
-pub fn response(row: &Row, instance: Uuid, resource: &Resource) -> Response<Body> {
+pub fn response(row: &Row, instance: Uuid, resource: Option<&Resource>) -> Response<Body> {
     let mut response = Response::new(full(problem(row, instance).to_bytes()));
     *response.status_mut() =
         StatusCode::from_u16(row.plain_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -42,7 +42,7 @@ pub fn refusal_message(row: &Row, envelope: Option<&Envelope>) -> Json {
 }
 
 /// The response that tells a refusal.
-pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> Response<Body> {
+pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: Option<&Resource>) -> Response<Body> {
     let awaited = envelope.is_some_and(|envelope| envelope.id.is_some());
     let status = match row.shape {
         Shape::Http { status, .. } | Shape::Challenge { status } => status,
@@ -68,7 +68,7 @@ pub fn refusal(row: &Row, envelope: Option<&Envelope>, resource: &Resource) -> R
 }
 
 /// What a refusal says in headers, whatever its body is.
-pub(super) fn add_headers(row: &Row, resource: &Resource, headers: &mut HeaderMap) {
+pub(super) fn add_headers(row: &Row, resource: Option<&Resource>, headers: &mut HeaderMap) {
     if let Some(challenge) = challenge(row, resource) {
         headers.insert(WWW_AUTHENTICATE, challenge);
     }
@@ -80,11 +80,11 @@ pub(super) fn add_headers(row: &Row, resource: &Resource, headers: &mut HeaderMa
     }
 }
 
-fn challenge(row: &Row, resource: &Resource) -> Option<HeaderValue> {
+fn challenge(row: &Row, resource: Option<&Resource>) -> Option<HeaderValue> {
     let Shape::Challenge { status } = row.shape else {
         return None;
     };
-    let scopes = row.scopes.iter().map(String::as_str);
+    let (resource, scopes) = (resource?, row.scopes.iter().map(String::as_str));
     Some(match status {
         403 => resource.insufficient_scope(scopes),
         _ => resource.unauthorized(scopes, row.token_fault.as_deref()),

@@ -116,7 +116,7 @@ async fn every_refusal_of_a_plain_request_is_a_problem_as_the_schema_says() {
     let mut problems = Vec::new();
     for refusal in plain_refusals() {
         let (row, instance) = (row(&refusal), Uuid::new_v4());
-        let response = problem::response(&row, instance, &resource);
+        let response = problem::response(&row, instance, Some(&resource));
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("a whole body").to_bytes();
         let problem: Value = serde_json::from_slice(&body).expect("JSON");

@@ -25,6 +25,7 @@ use crate::layers::parse::Head;
 use crate::layers::plain::{Going, GoingBody, Plain, Shown, shown};
 use crate::mcp::collect::MAX_ANSWER_BYTES;
 use crate::upstream::headers;
+use crate::upstream::headers::provider::Said;
 use crate::wire::envelope::{AnyError, Body, full};
 
 /// The answer to a claimed request.
@@ -146,6 +147,9 @@ impl Road {
         let (actor, traceparent) = (head.caller.actor(), &head.asked.trace().parent);
         let own = head.headers.get(headers::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         let key = if head.keeps_key { own } else { key };
+        if let Some(provider) = &self.provider {
+            return provider.outbound(&head.headers, Said { traceparent, key, packed });
+        }
         let peer = head.asked.peer();
         headers::outbound_plain(&head.headers, &self.front, peer, actor, traceparent, key, packed)
     }

@@ -80,7 +80,7 @@ impl Bounds {
         }
         let path = NormalPath::parse(target.path())
             .map_err(|fault| Refusal::PathNotNormal { detail: fault.to_string() })?;
-        if path.as_str() == self.mcp_path {
+        if self.mcp_path.as_deref() == Some(path.as_str()) {
             // With a query it is nobody's: its messages are not plain requests.
             return Err(Refusal::NoSuchEndpoint);
         }

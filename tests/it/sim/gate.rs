@@ -179,7 +179,7 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     });
     let desk = Arc::new(Desk {
         service: "billing".to_owned(),
-        resource: Resource::new(AUDIENCE).expect("a URL"),
+        resource: Some(Resource::new(AUDIENCE).expect("a URL")),
         mcp_path: Some("/mcp".to_owned()),
         authorization_servers: vec![ISSUER.to_owned()],
         court: Arc::clone(court),
@@ -190,7 +190,7 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let sites = Arc::new(Sites::new(AUDIENCE, Vec::new(), Vec::new()).expect("a host"));
     let (request_body, body_time) = (1 << 20, Duration::from_secs(30));
     let policy = Arc::clone(&court.policy);
-    let bounds = Arc::new(Bounds { mcp_path: "/mcp".to_owned(), request_body, body_time, policy });
+    let bounds = Arc::new(Bounds { mcp_path: Some("/mcp".to_owned()), request_body, body_time, policy });
     let claim = Claim::new(ModelForward { world: world.clone(), gate }, clerk);
     let parse = Parse::new(Authorize::new(claim, Arc::clone(court)), bounds);
     let queue = Queue::new(parse, Arc::new(Glance::new(request_body)));
