@@ -11,6 +11,10 @@
 //! (progress, questions) passes as it comes, down the line to the caller ([`layers::line`]); the answer is judged, stored
 //! with its audit row, and only then told.
 //!
+//! Off the MCP endpoint a request is a plain one: the policy's routes say which operation it is, its body is read as far
+//! as that needs ([`http`], [`layers::plain`]), its bytes go out as they came, and its status says what became of it. All
+//! steps are the same, and so is the ledger.
+//!
 //! Ids of the upstream's that a client gets (sessions, tasks, places in a stream) are sealed for its actor
 //! ([`domain::seal`]), so that they open for nobody else, in any pod, with nothing stored.
 //!

@@ -4,6 +4,7 @@
 
 mod operations;
 mod records;
+mod routes;
 mod rows;
 mod streams;
 mod unchanged;
