@@ -204,6 +204,19 @@ fn what_some_app_takes_for_a_narrower_route_is_nobodys() {
 }
 
 #[test]
+fn a_path_that_some_app_takes_for_another_is_known_as_such() {
+    let taken = |path: &str, other: &str| NormalPath::parse(path).expect("a normal path").is_taken_for(other);
+    for path in ["/MCP", "/mcp/", "/Mcp/", "/mcp.json", "/mcp%20", "/index.php/mcp", "/mc%EF%BD%90"] {
+        assert!(taken(path, "/mcp"), "{path}");
+    }
+    for path in ["/mcp", "/mcps", "/mcp/x", "/x/mcp", "/"] {
+        assert!(!taken(path, "/mcp"), "{path}");
+    }
+    assert!(taken("/run.cgi/mcp", "/run.cgi"));
+    assert!(taken("/a", "/a/") && taken("/a/", "/a") && !taken("/", "/"));
+}
+
+#[test]
 fn a_path_that_two_routes_say_narrowly_each_in_its_own_place_is_nobodys() {
     let crossed = policy(
         "[routes.a]\nmethod = \"GET\"\npath = \"/{tenant}/refunds\"\neffect = \"deny\"\n\

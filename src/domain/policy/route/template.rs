@@ -46,6 +46,9 @@ pub(in crate::domain::policy) enum TemplateFault {
     Star,
 }
 
+/// How the names of scripts end that a server runs although more of a path follows.
+const SCRIPTS: [&str; 9] = ["php", "phtml", "cgi", "fcgi", "pl", "py", "asp", "aspx", "ashx"];
+
 /// How narrowly a piece says what it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
@@ -146,16 +149,21 @@ impl Template {
 
     /// Whether some app could take the path, which `own` fits, for one of this template's, which says it more narrowly.
     pub(super) fn is_meant_instead_of(&self, own: &Self, path: &NormalPath) -> bool {
-        let narrower = |segments: &[Segment], skipped: usize| {
-            self.resembles(segments) && (0..segments.len()).any(|at| self.rank(at) > own.rank(at + skipped))
-        };
-        narrower(&path.segments, 0)
-            || path.segments.iter().enumerate().filter(|(_, segment)| is_script(segment)).any(|(at, _)| {
-                // PHP runs the script, or the route behind its front controller, whatever follows or goes before.
-                let through = path.segments.get(..=at).unwrap_or_default();
-                let behind = path.segments.get(at + 1..).unwrap_or_default();
-                narrower(through, 0) || narrower(behind, at + 1)
-            })
+        self.readings(path)
+            .any(|(skipped, segments)| (0..segments.len()).any(|at| self.rank(at) > own.rank(at + skipped)))
+    }
+
+    /// The parts of a path that some app takes for one of this template's, each with the count of what goes before it. PHP
+    /// and CGI run a script whatever follows it, and behind its front controller PHP takes what follows for the path.
+    fn readings<'a>(&'a self, path: &'a NormalPath) -> impl Iterator<Item = (usize, &'a [Segment])> {
+        let scripts = path.segments.iter().enumerate().filter(|(_, segment)| is_script(segment));
+        let beside = scripts.flat_map(|(at, _)| {
+            let (through, behind) = path.segments.split_at_checked(at + 1).unwrap_or_default();
+            [(0, through), (at + 1, behind)]
+        });
+        std::iter::once((0, path.segments.as_slice()))
+            .chain(beside)
+            .filter(|(_, segments)| self.resembles(segments))
     }
 
     /// Which of two that fit one path of this many segments is the more specific: the first segment in which they differ
@@ -187,9 +195,16 @@ impl Template {
     }
 }
 
+impl NormalPath {
+    /// Whether some app takes it for this other path, which is another one.
+    pub fn is_taken_for(&self, other: &str) -> bool {
+        let other = Template::parse(other);
+        other.is_ok_and(|other| !other.fits(self) && other.readings(self).next().is_some())
+    }
+}
+
 fn is_script(segment: &Segment) -> bool {
-    // Folded, it has no capitals.
-    segment.folded.rsplit_once('.').is_some_and(|(_, ending)| ending == "php")
+    segment.folded.rsplit_once('.').is_some_and(|(_, ending)| SCRIPTS.contains(&ending))
 }
 
 fn piece(text: &str) -> Result<Piece, TemplateFault> {
