@@ -163,6 +163,24 @@ async fn what_may_not_pass_is_a_problem_and_nothing_is_sent() {
 }
 
 #[tokio::test]
+async fn what_an_app_could_take_for_its_mcp_endpoint_is_opened_by_no_prefix() {
+    let upstream = Upstream::start().await;
+    let mut setup = Setup::new(Home::Sqlite, &upstream.url());
+    "[routes.all]\nmethod = [\"GET\", \"POST\"]\npath = \"/*\"\neffect = \"read\"\n"
+        .clone_into(&mut setup.policy);
+    let gate = Gate::start(setup).await;
+    let client = gate.client(Era::Modern).bearing(&token());
+    for path in ["/MCP", "/mcp/", "/index.php/mcp", "/mcp.json"] {
+        for method in ["GET", "POST"] {
+            let reply = client.plain(&format!("{method} {path}")).send().await;
+            is(&reply, 403, "operation_not_allowed", "no", "no");
+        }
+    }
+    assert_eq!(upstream.received().len(), 0);
+    assert_eq!(client.plain("GET /api/x").send().await.status(), 200);
+}
+
+#[tokio::test]
 async fn an_answer_that_got_lost_is_unknown_and_runs_no_second_time() {
     on_every_store(async |home| {
         let Scene { upstream, gate: _gate, client } = scene(home).await;

@@ -291,7 +291,7 @@ impl Checks<'_> {
         private: &[FieldPath],
     ) -> Option<Mutation> {
         let before = self.mistakes.len();
-        let reconcile = raw.reconcile.as_ref().map(|raw| reconcile(self, raw, private));
+        let reconcile = raw.reconcile.as_ref().map(|raw| reconcile(self, raw, kind, private));
         let ttl = self.span("ttl", raw.ttl, SECOND, YEAR).unwrap_or(defaults.ttl);
         let mutation = Mutation {
             ttl,

@@ -84,6 +84,10 @@ impl Bounds {
             // With a query it is nobody's: its messages are not plain requests.
             return Err(Refusal::NoSuchEndpoint);
         }
+        if self.mcp_path.as_deref().is_some_and(|mcp_path| path.is_taken_for(mcp_path)) {
+            // An app that takes it for its MCP endpoint would answer messages that nobody has read.
+            return Err(Refusal::NotInPolicy);
+        }
         match policy.route(method.as_str(), &path) {
             Routed::Matched { operation, parameters } => Ok((Arc::clone(operation), parameters)),
             Routed::OtherMethod { allow } => Err(Refusal::MethodNotAllowed { allow }),

@@ -106,7 +106,6 @@ fn keys_that_mean_nothing_to_a_plain_request_are_mistakes() {
         ("forward_argument = true", "tools and methods"),
         ("on_tool_error = \"keep\"", "tools"),
         ("destructive = true", "tools"),
-        ("reconcile = { get = \"/a/{key}\", completed = { a = 1 } }", "tools and methods"),
         ("timeout = \"5m\"", "jobs"),
     ] {
         let key = line.split(' ').next().unwrap_or_default();
@@ -167,4 +166,37 @@ fn two_paths_that_many_apps_take_for_one_and_are_ruled_differently_are_warned_of
         assert_eq!(both(path, "deny"), [""; 0]);
     }
     assert_eq!(both("/a/x", "read"), [""; 0]);
+}
+
+#[test]
+fn what_became_of_a_plain_request_is_asked_by_get_of_what_its_claim_has() {
+    let route = |lines: &str| {
+        format!(
+            "[routes.r]\nmethod = \"PUT\"\npath = \"/a/{{order}}\"\neffect = \"mutation\"\nscopes = [\"s\"]\nredact = [\"card\"]\n{lines}\n"
+        )
+    };
+    let ask = |what: &str| {
+        route(&format!(
+            "reconcile = {{ {what}, completed = {{ state = [\"done\"] }}, absent_status = [404], absent = {{ code = \"none\" }} }}"
+        ))
+    };
+    assert_eq!(
+        mistakes(&[(
+            "p.toml",
+            &ask("get = \"/asked?key={key}&order={args.path.order}&n={args.body.amount}\"")
+        )]),
+        [""; 0]
+    );
+    for part in ["path", "query", "body"] {
+        check(
+            &ask(&format!("get = \"/asked?key={{key}}&card={{args.{part}.card}}\"")),
+            &format!(
+                "p.toml:7:1: {{args.{part}.card}} is masked by \"redact\", so the gate does not have it to ask with; ask by {{key}} or {{forwarded_key}}"
+            ),
+        );
+    }
+    let told = mistakes(&[("p.toml", &ask("tool = \"get_refund\""))]);
+    let said = "p.toml:7:1: what became of a plain request is asked by get; \
+                ask one of the app's own paths: get = \"/internal/refunds?key={forwarded_key}\"";
+    assert!(told.iter().any(|line| line == said), "{told:#?}");
 }

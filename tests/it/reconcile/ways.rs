@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{BY_TOOL, after_a_while, found, lost, refund, setup};
-use crate::harness::answer::{Answer, MODERN, VERSION_META};
+use crate::harness::answer::{Answer, MODERN, Step, VERSION_META};
 use crate::harness::client::Era;
 use crate::harness::gate::Gate;
-use crate::harness::on_every_store;
-use crate::harness::setup::Home;
+use crate::harness::setup::{Home, Setup, token};
 use crate::harness::upstream::Upstream;
+use crate::harness::{eventually, on_every_store};
 
 /// A route that is asked.
 const BY_ROUTE: &str = r#"{ get = "/internal/refunds/{forwarded_key}?order={args.order_id}&tenant={tenant}", completed = { state = "done" }, absent = { code = "no_refund" }, absent_status = [404], result = "refund", every = "1h" }"#;
@@ -129,4 +129,61 @@ async fn a_404_counts_only_where_it_says_what_the_policy_wants_to_hear() {
     assert_eq!(reply.met(), "first");
     assert_eq!(upstream.of_method("GET").len(), 5, "only the last one proved anything");
     assert_eq!(upstream.with_key("k1").len(), 2);
+}
+
+/// A plain request that can be asked about.
+const ROUTE: &str = r#"
+[routes.create_refund]
+method = "POST"
+path = "/api/orders/{order}/refunds"
+effect = "mutation"
+scopes = ["billing:refund"]
+redact = ["card"]
+forward_key = "{tenant}/{key}"
+reconcile = { get = "/api/asked?key={forwarded_key}&order={args.path.order}&cents={args.body.amount_cents}", completed = { state = "done" }, result = "refund", absent = { code = "no_refund" }, absent_status = [404], every = "1s" }
+"#;
+
+#[tokio::test]
+async fn what_became_of_a_plain_request_is_asked_of_the_app_and_replayed_as_plain_json() {
+    on_every_store(async |home| {
+        let upstream = Upstream::start().await;
+        let mut setup = Setup::new(home, &upstream.url()).set("upstream.timeout", "1s");
+        ROUTE.clone_into(&mut setup.policy);
+        let gate = Gate::start(setup).await;
+        let client = gate.client(Era::Modern).bearing(&token());
+        let refund = |key: &str| {
+            let ask = client.plain("POST /api/orders/o1/refunds").header("Idempotency-Key", key);
+            ask.json(&json!({ "amount_cents": 500, "card": "4111" }))
+        };
+        upstream.script("POST /api/orders/o1/refunds", [Answer::raw(vec![Step::Reset])]);
+        let done = json!({ "state": "done", "refund": { "id": "re_1", "card": "4111" } });
+        upstream.script("GET /api/asked", [Answer::http(200, "application/json", &done.to_string())]);
+        let first = refund("k1").send().await;
+        assert_eq!((first.status(), &first.json()["code"]), (409, &json!("outcome_unknown")));
+        let again = eventually("somebody to know", async || {
+            let reply = refund("k1").send().await;
+            (reply.status() != 409).then_some(reply)
+        })
+        .await;
+        assert_eq!((again.status(), again.json()), (200, json!({ "id": "re_1", "card": "***" })));
+        assert_eq!(again.http.header("content-type"), Some("application/json"));
+        assert_eq!(again.http.header("idempotent-replayed"), Some("true"));
+        let asked = upstream.plain("GET /api/asked").pop().expect("the app was asked");
+        assert_eq!(asked.http.word(1), "/api/asked?key=acme%2Fk1&order=o1&cents=500");
+        assert_eq!(upstream.plain("POST /api/orders/o1/refunds").len(), 1);
+
+        let missing = Answer::http(404, "application/problem+json", "{\"code\":\"no_refund\"}");
+        upstream.script("GET /api/asked", [missing]);
+        assert_eq!(refund("k2").send().await.status(), 409);
+        upstream
+            .script("POST /api/orders/o1/refunds", [Answer::http(201, "application/json", "{\"run\":2}")]);
+        let ran = eventually("the key to be free", async || {
+            let reply = refund("k2").send().await;
+            (reply.status() != 409).then_some(reply)
+        })
+        .await;
+        assert_eq!((ran.status(), ran.http.header("idempotent-replayed")), (201, None));
+        assert_eq!(upstream.plain("POST /api/orders/o1/refunds").len(), 3, "one of k1, two of k2");
+    })
+    .await;
 }

@@ -14,8 +14,7 @@ const SENT: &[Kind] = &[Tool, Method, Route];
 const MCP: &[Kind] = &[Tool, Method];
 
 /// Only a tool answers with a tool error, and only tools are listed with annotations. A job is decided by whoever asks
-/// for its claim, so there is nothing to observe. The questions that `reconcile` asks, and the answers that it keeps, are
-/// made for MCP.
+/// for its claim, so there is nothing to observe, and no app that the gate could ask.
 const KEYS: [(&str, &[Kind], &[Effect]); 33] = [
     ("effect", ALL, &[Read, Mutation, Deny]),
     ("runs", &[Tool], &[Runs]),
@@ -48,7 +47,7 @@ const KEYS: [(&str, &[Kind], &[Effect]); 33] = [
     ("duplicate_window", ALL, &[Mutation]),
     ("duplicate", ALL, &[Mutation]),
     ("shared_within_tenant", ALL, &[Mutation]),
-    ("reconcile", MCP, &[Mutation]),
+    ("reconcile", SENT, &[Mutation]),
     ("destructive", &[Tool], &[Mutation]),
 ];
 

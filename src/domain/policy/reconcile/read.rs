@@ -10,7 +10,7 @@ use super::question::{Argument, Ask, Template};
 use super::{Part, Proof, Reconcile, Wanted};
 use crate::domain::json::Json;
 use crate::domain::policy::build::Checks;
-use crate::domain::policy::operation::FieldPath;
+use crate::domain::policy::operation::{FieldPath, Kind};
 use crate::domain::policy::raw::RawReconcile;
 
 /// The key in whose place mistakes are told.
@@ -28,9 +28,14 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::domain::policy) fn reconcile(
     checks: &mut Checks<'_>,
     raw: &RawReconcile,
+    kind: Kind,
     private: &[FieldPath],
 ) -> Option<Reconcile> {
     let before = checks.count();
+    if kind == Kind::Route && raw.tool.is_some() {
+        let help = "ask one of the app's own paths: get = \"/internal/refunds?key={forwarded_key}\"";
+        checks.found(KEY, "what became of a plain request is asked by get", help);
+    }
     let ask = ask(checks, raw);
     let completed = proof(checks, "completed", raw.completed.as_ref());
     let absent = proof(checks, "absent", raw.absent.as_ref());
@@ -91,7 +96,7 @@ pub(in crate::domain::policy) fn reconcile(
         absent_status,
         result,
     };
-    arguments_are_kept(checks, &reconcile.ask, private);
+    arguments_are_kept(checks, &reconcile.ask, &as_kept(kind, private));
     (checks.count() == before).then_some(reconcile)
 }
 
@@ -209,6 +214,19 @@ fn scalar(checks: &mut Checks<'_>, key: &str, value: &toml::Value) -> Option<Jso
 }
 
 /// A claim keeps its call's arguments masked: one that is private could not be asked with.
+/// Where the claim has what these paths lead to. Each part of a plain request is masked as a root of its own.
+fn as_kept(kind: Kind, private: &[FieldPath]) -> Vec<FieldPath> {
+    match kind {
+        Kind::Tool | Kind::Method | Kind::Job => private.to_vec(),
+        Kind::Route => {
+            let under = |part| {
+                private.iter().filter_map(move |path| FieldPath::parse(&format!("{part}.{}", path.as_ref())))
+            };
+            ["path", "query", "body"].into_iter().flat_map(under).collect()
+        }
+    }
+}
+
 fn arguments_are_kept(checks: &mut Checks<'_>, ask: &Ask, private: &[FieldPath]) {
     let names: Vec<String> =
         ask.templates().iter().flat_map(|one| one.arguments()).map(str::to_owned).collect();
