@@ -47,6 +47,7 @@ mod reconcile;
 mod redact;
 mod refusals;
 mod resuming;
+mod retried;
 mod rounds;
 mod routes;
 mod scripted;

@@ -260,31 +260,24 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
 }
 
 fn answer_to(state: &mut State, request: &Received) -> Answer {
-    if request.path().starts_with(PLAIN) {
-        return answer_to_plain(state, request);
-    }
-    // What brings no message is scripted by its HTTP method.
-    let names = [request.tool(), request.rpc(), request.http.word(0)];
-    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default().to_owned();
+    let is_plain = request.path().starts_with(PLAIN);
+    // What brings no message is scripted by its HTTP method, a plain request by method and path.
+    let names = [request.tool().to_owned(), request.rpc().to_owned(), request.http.word(0).to_owned()];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    let name = if is_plain { request.plain() } else { name };
     let key = request.http.header("idempotency-key").unwrap_or_default();
     let script = if state.answers.contains_key(key) { key } else { &name };
     if let Some(answers) = state.answers.get_mut(script) {
         let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         return next.unwrap_or_else(|| panic!("the script of {name} is empty"));
     }
+    if is_plain {
+        // Without a script it says how often that was asked.
+        let runs = state.received.iter().filter(|other| other.plain() == name).count();
+        return Answer::http(200, "application/json", &json!({ "run": runs }).to_string());
+    }
     let runs = state.received.iter().filter(|other| other.tool() == name).count();
     by_itself(request, runs)
-}
-
-/// Plain requests are scripted by method and path; without a script they are answered with how often that was asked.
-fn answer_to_plain(state: &mut State, request: &Received) -> Answer {
-    let name = request.plain();
-    if let Some(answers) = state.answers.get_mut(&name) {
-        let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
-        return next.unwrap_or_else(|| panic!("the script of {name} is empty"));
-    }
-    let runs = state.received.iter().filter(|other| other.plain() == name).count();
-    Answer::http(200, "application/json", &json!({ "run": runs }).to_string())
 }
 
 /// What it answers where no script says otherwise.
