@@ -7,6 +7,7 @@
 //! Absent on purpose: anything that a call goes through. That is [`crate::stack`].
 
 mod gates;
+mod jobs;
 mod listeners;
 mod outward;
 mod policies;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
@@ -38,7 +40,7 @@ use crate::janitor::Janitor;
 use crate::meter::Meter;
 use crate::server::{self, Doors};
 use crate::spool::SpoolFault;
-use crate::stack::{stack, watching};
+use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
 use crate::tls::TlsFault;
 
@@ -131,7 +133,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
     let meter = Arc::new(Meter::of(policies.all()));
     let (journal, writing) = spool::begin(&config.audit, &store, &meter).await.map_err(AppFault::Spool)?;
-    let (mode, admin, connections) = (config.mode, config.admin.take(), config.limits.connections);
+    let (mode, admin, limits) = (config.mode, config.admin.take(), config.limits);
     let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
     let outward_grace =
         policies.longest_timeout().map(|longest| config.limits.queue_time + longest + SETTLE_TIME);
@@ -148,9 +150,11 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     drop(house);
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
     let drain = Drain::new(readiness.clone(), parts.room.clone(), Arc::clone(&meter));
+    let connections = limits.connections;
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
-    let beside = beside(health_address, health(readiness.clone(), meter), admin, &drain).await?;
+    let jobs = jobs::jobs(services, &parts, limits, admin.is_some());
+    let beside = beside(health_address, health(readiness.clone(), meter), admin, &drain, &jobs).await?;
     let listener = listen("listen", address).await?;
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
@@ -159,15 +163,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     });
     let outward = outward.lead(connections, outward_grace.unwrap_or_default());
     tasks.extend(outward.tasks());
-    let mut serving: Pin<Box<dyn Future<Output = ()>>> = match mode {
-        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), doors)),
-        Mode::Observe => {
-            warn!(
-                "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
-            );
-            Box::pin(server::serve(listener, watching(parts), doors))
-        }
-    };
+    let mut serving = serving(mode, listener, parts, doors);
 
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -188,6 +184,8 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let patience = ended(ending, time, &mut signals, &tasks).await;
     looking.abort();
     refreshing.abort();
+    // The journal ends with the last who could write into it.
+    jobs.close();
     writing.end(&*store, patience).await;
     if tokio::time::timeout(patience, store.close()).await.is_err() {
         error!("Some writes were not confirmed.");
@@ -215,6 +213,24 @@ async fn ended(
         () = signals.next() => {
             warn!(left = left(), "Hurried: claims of running calls will be found unknown.");
             HURRY
+        }
+    }
+}
+
+/// Serves calls, as the mode says.
+fn serving(
+    mode: Mode,
+    listener: TcpListener,
+    parts: Parts,
+    doors: Doors,
+) -> Pin<Box<dyn Future<Output = ()>>> {
+    match mode {
+        Mode::Enforce => Box::pin(server::serve(listener, stack(parts), doors)),
+        Mode::Observe => {
+            warn!(
+                "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
+            );
+            Box::pin(server::serve(listener, watching(parts), doors))
         }
     }
 }

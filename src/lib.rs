@@ -49,7 +49,7 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin  janitor      the life of one call, whole; health and counts; claims that nobody looks after
+//! stack  admin  janitor      the life of one call, whole; health, counts, the jobs' gate; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire             what goes out; what the client hears
 //! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis

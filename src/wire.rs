@@ -12,6 +12,7 @@ pub mod plain;
 pub mod problem;
 pub mod render;
 mod row;
+mod worker;
 
 use std::time::Duration;
 
@@ -192,7 +193,7 @@ pub fn row(refusal: &Refusal) -> Row {
             "foreign_tenant",
             Told { code: 40_304 },
             NEVER_SO,
-            "The request names another tenant than the token does; nothing was run.".into(),
+            "The request names a tenant that the token is not for; nothing was run.".into(),
         ),
         Refusal::CallerUnknown { detail } => same(
             "caller_unknown",
@@ -205,7 +206,7 @@ pub fn row(refusal: &Refusal) -> Row {
             "malformed_request",
             Http { status: 400, code: -32600 },
             NEVER_SO,
-            format!("The body is not what its Content-Type says: {detail}; nothing was run."),
+            format!("The body cannot be read as what it should be: {detail}; nothing was run."),
         ),
         Refusal::NoSuchEndpoint => same(
             "no_such_endpoint",
@@ -366,6 +367,9 @@ pub fn row(refusal: &Refusal) -> Row {
              looked up now. Try again with the same key in a moment.".into(),
         )
         .after(Duration::from_secs(2)),
+        Refusal::LeaseLost => worker::lease_lost(),
+        Refusal::AttemptOver => worker::attempt_over(),
+        Refusal::ReportNotStored => worker::report_not_stored(),
         Refusal::Overloaded => same(
             "overloaded",
             Told { code: 50_302 },

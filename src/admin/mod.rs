@@ -1,12 +1,44 @@
-//! What is asked of the gate besides calls: by an orchestrator, and by whoever runs it.
+//! What is asked of the gate besides calls: by an orchestrator, by whoever runs it, by whoever runs work later.
 //!
 //! Promises: two listeners, apart from that of the calls. [`health()`] has no token, and says only whether the gate lives,
-//! whether it may be sent calls, and what it counted. [`operators()`] has one that every request must carry, and there
-//! things are done.
+//! whether it may be sent calls, and what it counted. [`admin()`] has none that is open: operators have a token, and there
+//! things are done; workers have those of their services ([`jobs`]), and neither opens what the other's does.
 
 pub mod drain;
 mod health;
+pub mod jobs;
 mod operators;
 
 pub use health::{Readiness, health};
-pub use operators::{Operators, operators};
+pub use operators::Operators;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tower::service_fn;
+use tower::util::ServiceFn;
+
+use self::jobs::JobsGate;
+use crate::wire::envelope::Body;
+
+/// An answer that may take a while.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// The service of the listener for operators and workers.
+pub fn admin(
+    operators: Operators,
+    jobs: JobsGate,
+) -> ServiceFn<impl FnMut(Request<Incoming>) -> Answering + Clone> {
+    let operators = Arc::new(operators);
+    service_fn(move |request: Request<Incoming>| -> Answering {
+        if request.uri().path().starts_with(jobs::PREFIX) {
+            let jobs = jobs.clone();
+            return Box::pin(async move { Ok(jobs.answer(request).await) });
+        }
+        Box::pin(std::future::ready(Ok(operators.answer(&request))))
+    })
+}

@@ -6,26 +6,20 @@
 //!
 //! Absent on purpose: sessions and cookies. Whoever asks carries the token.
 
-use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-use tower::service_fn;
-use tower::util::ServiceFn;
 use tracing::warn;
 
 use super::drain::{Drain, Standing};
 use crate::config::AdminToken;
 use crate::domain::units::parse_duration;
+use crate::wire::envelope::{Body, full};
 
 /// How long calls are served after a gate was told to drain, where nobody says.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -33,10 +27,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The longest time that makes sense for that.
 const LONGEST_SETTLE: Duration = Duration::from_mins(10);
 
-/// An answer that is there at once.
-type AtOnce = Ready<Result<Response<Full<Bytes>>, Infallible>>;
-
-/// What the listener needs.
+/// What operators' requests need.
 pub struct Operators {
     /// What every request must carry.
     pub token: AdminToken,
@@ -44,14 +35,9 @@ pub struct Operators {
     pub drain: Drain,
 }
 
-/// The service of the listener for operators.
-pub fn operators(operators: Operators) -> ServiceFn<impl FnMut(Request<Incoming>) -> AtOnce + Clone> {
-    let operators = Arc::new(operators);
-    service_fn(move |request: Request<Incoming>| ready(Ok(operators.answer(&request))))
-}
-
 impl Operators {
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    /// The answer to a request.
+    pub(super) fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
         if !self.knows(request) {
             warn!(path = request.uri().path(), "An operator's request came without the admin token.");
             let mut refused =
@@ -88,16 +74,16 @@ fn settle(query: Option<&str>) -> Option<Duration> {
     (settle <= LONGEST_SETTLE).then_some(settle)
 }
 
-fn standing(standing: &Standing) -> Response<Full<Bytes>> {
+fn standing(standing: &Standing) -> Response<Body> {
     respond(StatusCode::OK, &json!(standing))
 }
 
-fn fault(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+fn fault(status: StatusCode, text: &str) -> Response<Body> {
     respond(status, &json!({ "error": text }))
 }
 
-fn respond(status: StatusCode, body: &serde_json::Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(format!("{body}\n"))));
+fn respond(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
+    let mut response = Response::new(full(format!("{body}\n")));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

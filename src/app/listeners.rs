@@ -15,7 +15,8 @@ use tower::Service;
 
 use super::AppFault;
 use crate::admin::drain::Drain;
-use crate::admin::{Operators, operators};
+use crate::admin::jobs::JobsGate;
+use crate::admin::{Operators, admin};
 use crate::config::AdminConfig;
 use crate::server::{self, Doors};
 
@@ -33,8 +34,9 @@ pub(super) async fn listen(setting: impl Into<String>, address: SocketAddr) -> R
 pub(super) async fn beside<H>(
     health_address: SocketAddr,
     health: H,
-    admin: Option<AdminConfig>,
+    operators: Option<AdminConfig>,
     drain: &Drain,
+    jobs: &JobsGate,
 ) -> Result<JoinSet<()>, AppFault>
 where
     H: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible>
@@ -46,10 +48,10 @@ where
     let (doors, mut beside) = (Doors::of_the_house(HOUSE_CONNECTIONS), JoinSet::new());
     let listener = listen("health_listen", health_address).await?;
     beside.spawn(server::serve(listener, health, doors.clone()));
-    if let Some(admin) = admin {
-        let listener = listen("admin_listen", admin.listen).await?;
-        let operators = operators(Operators { token: admin.token, drain: drain.clone() });
-        beside.spawn(server::serve(listener, operators, doors));
+    if let Some(operators) = operators {
+        let listener = listen("admin_listen", operators.listen).await?;
+        let operators = Operators { token: operators.token, drain: drain.clone() };
+        beside.spawn(server::serve(listener, admin(operators, jobs.clone()), doors));
     }
     Ok(beside)
 }

@@ -96,6 +96,9 @@ pub struct Facts {
     /// app be asked about it, or know it again. Empty where the call went as its client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarded_key: Option<String>,
+    /// What a worker's report about this attempt will need. Kept with the claim only, and only where a worker runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handed_out: Option<HandedOut>,
     /// The version of the policy that decided.
     pub policy_version: Option<String>,
     /// The trace, from the caller's `traceparent` or made by the gate.
@@ -104,6 +107,16 @@ pub struct Facts {
     pub protocol: Option<String>,
     /// What the client calls itself. Unverified.
     pub client: Option<String>,
+}
+
+/// What is known of an attempt that a worker carries out, and that the worker is not asked to remember.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOut {
+    /// Whether no earlier attempt at this claim may have run.
+    pub is_first: bool,
+    /// The earlier key of a call with the same arguments, where the policy looks out for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin: Option<String>,
 }
 
 /// One row of `audit_events`, before the store stamps its time.

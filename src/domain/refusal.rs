@@ -194,6 +194,12 @@ pub enum Refusal {
     ReadFailed,
     /// The claim could not be stored; nothing was sent.
     StoreUnavailable,
+    /// A worker's sign of life comes too late: its lease has lapsed, or its time is over.
+    LeaseLost,
+    /// A worker reports by an attempt that does not have the claim.
+    AttemptOver,
+    /// What a worker reported could not be stored: it must report again.
+    ReportNotStored,
     /// The gate has no room for another call.
     Overloaded,
     /// The gate is about to stop, and takes no new calls.

@@ -11,6 +11,7 @@ mod beat;
 pub mod emptier;
 mod exchange;
 pub mod flights;
+pub mod jobs;
 pub mod journal;
 mod keep;
 mod open;

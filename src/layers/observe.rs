@@ -35,7 +35,7 @@ pub struct Trace {
 
 impl Trace {
     /// The caller's context; a new one where it sent none, or none that is well-formed.
-    fn of(headers: &HeaderMap) -> Self {
+    pub fn of(headers: &HeaderMap) -> Self {
         let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
         given.and_then(Self::parse).unwrap_or_else(Self::new)
     }

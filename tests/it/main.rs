@@ -23,6 +23,7 @@ mod house;
 mod inner;
 mod input;
 mod janitor;
+mod jobs;
 mod json;
 mod kept;
 mod laravel;

@@ -37,7 +37,10 @@ fn is_plain(refusal: &Refusal) -> bool {
         | Refusal::NoSuchMethod
         | Refusal::TaskActLost
         | Refusal::InnerCalls { .. }
-        | Refusal::AnswerNotForClient { .. } => false,
+        | Refusal::AnswerNotForClient { .. }
+        | Refusal::LeaseLost
+        | Refusal::AttemptOver
+        | Refusal::ReportNotStored => false,
         Refusal::BodyTooLarge { .. }
         | Refusal::UnsupportedMedia { .. }
         | Refusal::BodyCut

@@ -81,6 +81,8 @@ pub const GATE_REASONS: &[&str] = &[
     "draining",
     "execution_failed",
     "late_answer",
+    "lease_lost",
+    "attempt_over",
     "resolved_completed",
     "resolved_released",
     "reconciled_completed",

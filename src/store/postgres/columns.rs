@@ -160,6 +160,7 @@ pub(super) fn event(row: &Row) -> Result<RecordedEvent, Fault> {
         args: get(row, "args")?,
         idempotency_key: get(row, "idempotency_key")?,
         forwarded_key: None,
+        handed_out: None,
         attempt_id: get(row, "attempt_id")?,
         policy_version: get(row, "policy_version")?,
         trace_id: get(row, "trace_id")?,

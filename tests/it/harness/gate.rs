@@ -20,6 +20,12 @@ use super::setup::{Home, JWT_SECRET, Setup, claims_with, sign, token};
 /// What operators' requests must carry.
 pub(crate) const ADMIN_TOKEN: &str = "the-token-of-the-operators";
 
+/// What requests of the service `worker` must carry.
+pub(crate) const WORKER_TOKEN: &str = "the-token-of-the-workers-which-is-long";
+
+/// What those of the service `other` must.
+pub(crate) const OTHER_TOKEN: &str = "the-token-of-other-workers-as-long-as-it";
+
 /// A gate, running or killed.
 pub(crate) struct Gate {
     // Shared by the gates of one service, and gone with the last of them.
@@ -62,6 +68,8 @@ impl Gate {
         fs::write(folder.path().join("secret"), "0123456789abcdef0123456789abcdef").expect("the secret");
         fs::write(folder.path().join("jwt"), JWT_SECRET).expect("the tokens' secret");
         fs::write(folder.path().join("admin"), ADMIN_TOKEN).expect("the operators' token");
+        fs::write(folder.path().join("worker"), WORKER_TOKEN).expect("a service's token");
+        fs::write(folder.path().join("other"), OTHER_TOKEN).expect("another service's token");
         fs::create_dir(folder.path().join("policies")).expect("the policies' folder");
         fs::write(folder.path().join("policies/tests.toml"), &setup.policy).expect("the policy");
         let setup = setup
