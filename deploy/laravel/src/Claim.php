@@ -14,6 +14,7 @@ final class Claim
      * @param string $attemptId  the only proof that this attempt is the one
      * @param string $forwardKey the Idempotency-Key for whomever the job calls; the same in every attempt
      * @param int    $leaseMs    after how long without a renewal the worker counts as dead
+     * @param int    $timeoutMs  how long the job may take, whole; after that another attempt may be under way
      */
     public function __construct(
         private readonly JobsGate $gate,
@@ -21,6 +22,7 @@ final class Claim
         public readonly string $attemptId,
         public readonly string $forwardKey,
         public readonly int $leaseMs,
+        public readonly int $timeoutMs,
     ) {
     }
 

@@ -17,12 +17,14 @@ use Throwable;
 final class GateRefusal extends RuntimeException
 {
     /**
+     * @param int      $status       the HTTP status, 0 where there was no answer
      * @param string   $word         the problem's `code`: `outcome_unknown`, `request_in_flight`, …
      * @param string   $executed     `no`, `maybe` or `yes`
      * @param string   $retry        `same_key`, `new_key` or `no`
      * @param int|null $retryAfterMs when, where the gate named a time
      */
     public function __construct(
+        public readonly int $status,
         public readonly string $word,
         public readonly string $executed,
         public readonly string $retry,
@@ -45,6 +47,7 @@ final class GateRefusal extends RuntimeException
         $after = $problem['retry_after_ms'] ?? null;
 
         return new self(
+            $response->status(),
             $problem['code'],
             $problem['executed'],
             is_string($problem['retry'] ?? null) ? $problem['retry'] : 'no',
@@ -56,13 +59,19 @@ final class GateRefusal extends RuntimeException
     /** The gate gave no answer that can be read. */
     public static function unreachable(string $detail, ?Throwable $previous = null): self
     {
-        return new self('gate_unreachable', 'maybe', 'same_key', null, $detail, $previous);
+        return new self(0, 'gate_unreachable', 'maybe', 'same_key', null, $detail, $previous);
     }
 
     /** Whether the same key may come again. */
     public function isRetryable(): bool
     {
         return $this->retry === 'same_key';
+    }
+
+    /** Whether it is about who asks: the service's token, or what it may do. Waiting does not change that; a person does. */
+    public function isAboutToken(): bool
+    {
+        return $this->status === 401 || $this->status === 403;
     }
 
     /** Whole seconds until it may, at least one. */

@@ -48,6 +48,7 @@ final class JobsGate
                 (string) $answer['attempt_id'],
                 (string) $answer['forward_key'],
                 (int) $answer['lease_ms'],
+                (int) $answer['timeout_ms'],
             ),
             'replay' => new Kept($answer['result'] ?? null),
             default => throw GateRefusal::unreachable('Its answer to a claim has no outcome that is known here.'),
@@ -135,7 +136,7 @@ final class JobsGate
         try {
             return json_encode($body, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_PRESERVE_ZERO_FRACTION);
         } catch (JsonException $fault) {
-            throw new GateRefusal('not_json', 'no', 'no', null, 'Arguments and results must be JSON.', $fault);
+            throw new GateRefusal(0, 'not_json', 'no', 'no', null, 'Arguments and results must be JSON.', $fault);
         }
     }
 

@@ -17,7 +17,8 @@ use Throwable;
  * - fresh: it runs; what `handle` returns is kept (it must be JSON), and every later dispatch with the key ends here.
  * - replay: it does not run. A job with a method `replayed(mixed $result)` is told what it returned then.
  * - in flight, the store away, or anything else that may pass: back to the queue, for as long as the gate says.
- * - another intent under the key, an unknown outcome that nobody may retry, not allowed: it fails for good (GateRefusal).
+ * - another intent under the key, an unknown outcome that nobody may retry: it fails for good (GateRefusal).
+ * - a token that is not accepted, or not for this job: GateRefusal is thrown, and the queue has its own way with that.
  *
  * Absent on purpose: a way to run without the gate. A job that cannot be claimed does not run.
  */
@@ -77,6 +78,10 @@ final class OnceOnly
         $queued = self::queued($job);
         if ($queued === null || $queued instanceof SyncJob) {
             // No queue to go back to: its caller waits for it.
+            throw $refusal;
+        }
+        if ($refusal->isAboutToken()) {
+            // Nothing ran. It is reported, and tried again by the queue's own rules, until somebody has set it right.
             throw $refusal;
         }
         if ($refusal->isRetryable()) {

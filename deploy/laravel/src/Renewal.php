@@ -8,11 +8,12 @@ use Closure;
 use Throwable;
 
 /**
- * Renews a claim's lease by the process's alarm while a job runs.
+ * Renews a claim's lease by the process's alarm while a job runs, and ends the job with the worker when the policy's
+ * `timeout` is over: from then on another attempt may be under way.
  *
- * The alarm is the queue worker's own: by it Laravel kills a job at its timeout. So it is lent: what was left of the
- * timeout is kept, is up when it would have been, and is given back. A job whose timeout comes before its lease is up
- * needs none of this, and no alarm is touched.
+ * The alarm is the queue worker's own: by it Laravel kills a job at its timeout. So it is lent: that timeout is up when it
+ * would have been, or when the policy's is, and what is left of it is given back. Where it comes before the lease's end
+ * and the policy's, there is nothing to do, and no alarm is touched.
  *
  * PHP looks at signals between two steps of its own: a job that sits in one call (`curl_exec`, a query) is not renewed
  * until that returns. A lease must be longer than the longest such call. Without pcntl, or where nobody switched signals
@@ -20,12 +21,18 @@ use Throwable;
  */
 final class Renewal
 {
-    private ?float $timeoutAt = null;
+    /** When the worker's own timeout is up, if it has one. */
+    private ?float $workerAt = null;
 
+    /** What the worker does then. */
     private mixed $timedOut = null;
+
+    /** When the job ends, whoever says so. */
+    private float $endAt;
 
     private function __construct(private readonly Claim $claim)
     {
+        $this->endAt = self::now() + $claim->timeoutMs / 1000;
     }
 
     /**
@@ -44,7 +51,7 @@ final class Renewal
             return $work();
         }
         $left = pcntl_alarm(0);
-        if ($left > 0 && $left * 1000 <= $claim->leaseMs) {
+        if ($left > 0 && $left * 1000 <= min($claim->leaseMs, $claim->timeoutMs)) {
             pcntl_alarm($left);
 
             return $work();
@@ -60,7 +67,10 @@ final class Renewal
 
     private function borrow(int $left): void
     {
-        $this->timeoutAt = $left > 0 ? self::now() + $left : null;
+        if ($left > 0) {
+            $this->workerAt = self::now() + $left;
+            $this->endAt = min($this->endAt, $this->workerAt);
+        }
         $this->timedOut = pcntl_signal_get_handler(SIGALRM);
         pcntl_signal(SIGALRM, fn () => $this->tick());
         $this->arm();
@@ -70,14 +80,14 @@ final class Renewal
     {
         pcntl_alarm(0);
         pcntl_signal(SIGALRM, $this->timedOut);
-        if ($this->timeoutAt !== null) {
-            pcntl_alarm(max(1, (int) ceil($this->timeoutAt - self::now())));
+        if ($this->workerAt !== null) {
+            pcntl_alarm(max(1, (int) ceil($this->workerAt - self::now())));
         }
     }
 
     private function tick(): void
     {
-        if ($this->timeoutAt !== null && self::now() >= $this->timeoutAt) {
+        if (self::now() >= $this->endAt) {
             pcntl_signal(SIGALRM, $this->timedOut);
             if (is_callable($this->timedOut)) {
                 ($this->timedOut)(SIGALRM);
@@ -98,8 +108,7 @@ final class Renewal
     private function arm(): void
     {
         $next = max(1, intdiv($this->claim->leaseMs, 3000));
-        $left = $this->timeoutAt === null ? $next : (int) ceil($this->timeoutAt - self::now());
-        pcntl_alarm(max(1, min($next, $left)));
+        pcntl_alarm(max(1, min($next, (int) ceil($this->endAt - self::now()))));
     }
 
     private static function now(): float

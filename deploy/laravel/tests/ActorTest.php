@@ -62,7 +62,12 @@ final class ActorTest extends TestCase
 
     public function test_nobody_passes_whom_the_gate_did_not_name(): void
     {
-        foreach ([[], ['X-Oncegate-Tenant' => 'acme'], ['X-Oncegate-User' => 'u1'], ['X-Oncegate-Tenant' => '', 'X-Oncegate-User' => 'u1']] as $headers) {
+        foreach ([
+            [],
+            ['X-Oncegate-Tenant' => 'acme'],
+            ['X-Oncegate-User' => 'u1'],
+            ['X-Oncegate-Tenant' => '', 'X-Oncegate-User' => 'u1'],
+        ] as $headers) {
             try {
                 (new RequireActor())->handle(self::request($headers), static fn () => self::fail('it passed'));
                 self::fail('no refusal');

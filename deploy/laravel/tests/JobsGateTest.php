@@ -42,7 +42,8 @@ final class JobsGateTest extends TestCase
         $this->gate->answers(ScriptedGate::fresh());
         $claim = $this->gate->client()->claim(self::intent());
         self::assertInstanceOf(Claim::class, $claim);
-        self::assertSame(['0190-attempt', 'acme/settle_refund/k1', 60_000], [$claim->attemptId, $claim->forwardKey, $claim->leaseMs]);
+        self::assertSame(['0190-attempt', 'acme/settle_refund/k1'], [$claim->attemptId, $claim->forwardKey]);
+        self::assertSame([60_000, 300_000], [$claim->leaseMs, $claim->timeoutMs]);
         [$asked] = $this->gate->asked();
         self::assertSame('POST /gate/claims', $asked['line']);
         self::assertSame('Bearer the-service-token', $asked['headers']['authorization']);
@@ -98,7 +99,8 @@ final class JobsGateTest extends TestCase
     {
         $this->gate->answers(ScriptedGate::refuses(409, 'request_in_flight', 'maybe', 'same_key', 2500));
         $refusal = $this->refusal(static fn (JobsGate $gate) => $gate->claim(self::intent()));
-        self::assertSame(['request_in_flight', 'maybe', true, 3], [$refusal->word, $refusal->executed, $refusal->isRetryable(), $refusal->delay(9)]);
+        self::assertSame(['request_in_flight', 'maybe'], [$refusal->word, $refusal->executed]);
+        self::assertSame([true, 3], [$refusal->isRetryable(), $refusal->delay(9)]);
         self::assertSame('Oncegate: request_in_flight. As the test says.', $refusal->getMessage());
         $this->gate->answers(ScriptedGate::refuses(409, 'outcome_unknown', 'maybe', 'no'));
         $refusal = $this->refusal(static fn (JobsGate $gate) => $gate->claim(self::intent()));
@@ -123,14 +125,15 @@ final class JobsGateTest extends TestCase
 
     public function test_what_the_gate_refuses_for_good_is_not_said_again(): void
     {
-        $this->gate->answers(ScriptedGate::fresh(), ScriptedGate::refuses(409, 'not_yours', 'maybe', 'no'));
+        $this->gate->answers(ScriptedGate::fresh(), ScriptedGate::refuses(409, 'attempt_over', 'maybe', 'no'));
         $this->refusal(static fn (JobsGate $gate) => $gate->complete($gate->claim(self::intent()), null));
         self::assertSame(['', '/complete'], $this->gate->steps());
     }
 
     public function test_what_is_no_gate_agrees_to_nothing(): void
     {
-        foreach ([[200, 'text/html', '<p>'], [404, 'text/html', ''], [200, 'application/json', '{"outcome":"new"}']] as $answer) {
+        $strange = [200, 'application/json', '{"outcome":"new"}'];
+        foreach ([[200, 'text/html', '<p>'], [404, 'text/html', ''], $strange] as $answer) {
             $this->gate->answers($answer);
             $refusal = $this->refusal(static fn (JobsGate $gate) => $gate->claim(self::intent()));
             self::assertSame(['gate_unreachable', true], [$refusal->word, $refusal->isRetryable()]);

@@ -149,8 +149,7 @@ final class OnceOnlyTest extends TestCase
         foreach ([
             [409, 'outcome_unknown', 'maybe', 'no'],
             [422, 'idempotency_key_reuse_with_different_args', 'no', 'new_key'],
-            [403, 'operation_not_allowed', 'no', 'no'],
-            [401, 'invalid_token', 'no', 'no'],
+            [409, 'answer_not_kept', 'maybe', 'no'],
         ] as $says) {
             $this->gate->answers(ScriptedGate::refuses(...$says));
             $queued = $this->createMock(Job::class);
@@ -160,6 +159,26 @@ final class OnceOnlyTest extends TestCase
             $job = new SettleRefund(static fn () => 'again', $queued);
             $job->run($this->container);
             self::assertSame(0, $job->runs);
+        }
+    }
+
+    public function test_a_token_that_is_not_taken_is_told_and_loses_no_job(): void
+    {
+        foreach ([
+            [401, 'invalid_token', 'same_key'],
+            [403, 'forbidden', 'same_key'],
+            [403, 'operation_not_allowed', 'no'],
+        ] as [$status, $code, $retry]) {
+            $this->gate->answers(ScriptedGate::refuses($status, $code, 'no', $retry));
+            $queued = $this->createMock(Job::class);
+            $queued->expects(self::never())->method('release');
+            $queued->expects(self::never())->method('fail');
+            try {
+                (new SettleRefund(static fn () => 'again', $queued))->run($this->container);
+                self::fail('nobody heard of it');
+            } catch (GateRefusal $refusal) {
+                self::assertSame($code, $refusal->word);
+            }
         }
     }
 
@@ -183,7 +202,8 @@ final class OnceOnlyTest extends TestCase
         $this->gate->answers(ScriptedGate::fresh(), self::done());
         $queued = $this->createMock(Job::class);
         $queued->method('isReleased')->willReturn(true);
-        (new SettleRefund(static fn (Container $container, SettleRefund $job) => $job->release(10), $queued))->run($this->container);
+        $job = new SettleRefund(static fn (Container $container, SettleRefund $job) => $job->release(10), $queued);
+        $job->run($this->container);
         self::assertSame(['', '/fail'], $this->gate->steps());
         self::assertSame(['maybe', 'released'], [$this->told()['executed'], $this->told()['reason']]);
     }

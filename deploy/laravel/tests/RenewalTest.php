@@ -35,9 +35,9 @@ final class RenewalTest extends TestCase
         pcntl_async_signals(false);
     }
 
-    private function claim(int $leaseMs): Claim
+    private function claim(int $leaseMs, int $timeoutMs = 300_000): Claim
     {
-        return new Claim($this->gate->client(), new Intent('acme', 'j', 'k'), 'a', 'f', $leaseMs);
+        return new Claim($this->gate->client(), new Intent('acme', 'j', 'k'), 'a', 'f', $leaseMs, $timeoutMs);
     }
 
     /** Works in small steps until it has been renewed so often, or for ten seconds. */
@@ -53,26 +53,42 @@ final class RenewalTest extends TestCase
     public function test_a_job_that_outlasts_its_lease_renews_it(): void
     {
         $renewals = Renewal::during($this->claim(3_000), fn () => $this->work(2));
-        self::assertSame([2, ['/renew', '/renew']], [$renewals, $this->gate->steps()]);
+        self::assertGreaterThanOrEqual(2, $renewals);
+        self::assertSame(['/renew'], array_values(array_unique($this->gate->steps())));
         self::assertSame(0, pcntl_alarm(0), 'its alarm is gone with it');
     }
 
-    public function test_the_workers_timeout_is_up_when_it_would_have_been(): void
+    /** How long the job ran until the worker heard of a timeout, in seconds. */
+    private function endedAfter(int $workers, Claim $claim): float
     {
         $timedOut = null;
         pcntl_signal(SIGALRM, static function () use (&$timedOut): void {
             $timedOut = hrtime(true);
         });
         $begun = hrtime(true);
-        pcntl_alarm(2);
-        Renewal::during($this->claim(1_000), static function () use (&$timedOut): void {
+        pcntl_alarm($workers);
+        Renewal::during($claim, static function () use (&$timedOut): void {
             for ($steps = 0; $steps < 1000 && $timedOut === null; $steps++) {
                 usleep(10_000);
             }
         });
-        self::assertNotNull($timedOut, 'the worker never heard of its timeout');
-        self::assertGreaterThanOrEqual(2.0, ($timedOut - $begun) / 1e9);
-        self::assertSame(['/renew'], $this->gate->steps());
+        self::assertNotNull($timedOut, 'the worker never heard of a timeout');
+
+        return ($timedOut - $begun) / 1e9;
+    }
+
+    public function test_the_workers_timeout_is_up_when_it_would_have_been(): void
+    {
+        self::assertGreaterThanOrEqual(2.0, $this->endedAfter(2, $this->claim(1_000)));
+        self::assertContains('/renew', $this->gate->steps());
+    }
+
+    public function test_a_job_ends_with_its_worker_when_the_policys_time_is_over(): void
+    {
+        $ran = $this->endedAfter(60, $this->claim(60_000, 2_000));
+        self::assertGreaterThanOrEqual(2.0, $ran);
+        self::assertLessThan(60.0, $ran);
+        self::assertSame([], $this->gate->steps());
     }
 
     public function test_what_is_left_of_the_timeout_is_given_back_with_its_handler(): void
@@ -84,7 +100,7 @@ final class RenewalTest extends TestCase
             Renewal::during($this->claim(1_000), static fn () => throw new RuntimeException());
         } catch (RuntimeException) {
             self::assertSame($timeout, pcntl_signal_get_handler(SIGALRM));
-            self::assertContains(pcntl_alarm(0), [59, 60]);
+            self::assertContains(pcntl_alarm(0), range(45, 60), 'what was left of it');
         }
     }
 
@@ -95,13 +111,13 @@ final class RenewalTest extends TestCase
         pcntl_alarm(60);
         $handler = Renewal::during($this->claim(60_000), static fn () => pcntl_signal_get_handler(SIGALRM));
         self::assertSame($timeout, $handler);
-        self::assertContains(pcntl_alarm(0), [59, 60]);
+        self::assertContains(pcntl_alarm(0), range(45, 60), 'what was left of it');
     }
 
     public function test_a_gate_that_does_not_renew_does_not_break_the_job(): void
     {
         $nobody = new JobsGate(new Factory(), 'http://127.0.0.1:9', 'token', 1.0);
-        $claim = new Claim($nobody, new Intent('acme', 'j', 'k'), 'a', 'f', 1_000);
+        $claim = new Claim($nobody, new Intent('acme', 'j', 'k'), 'a', 'f', 1_000, 300_000);
         $begun = hrtime(true);
         $done = Renewal::during($claim, static function () use ($begun): string {
             while (hrtime(true) - $begun < 1.5e9) {

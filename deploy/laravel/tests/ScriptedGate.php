@@ -102,7 +102,7 @@ final class ScriptedGate
     public static function refuses(int $status, string $code, string $executed, string $retry, ?int $after = null): array
     {
         $problem = [
-            'type' => "urn:oncegate:$code",
+            'type' => "urn:oncegate:problem:$code",
             'title' => 'No.',
             'status' => $status,
             'detail' => 'As the test says.',

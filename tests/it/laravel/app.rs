@@ -1,11 +1,13 @@
-//! The example's Laravel app, with PHP running.
+//! The example's Laravel app, with PHP running: its web server, and workers of its queue.
 //!
-//! Promises: an app listens when a test gets it, and is gone with its value; what it logged is shown where its test fails.
+//! Promises: an app listens when a test gets it; it and its workers are gone with their values, a worker by SIGKILL; what
+//! they logged is shown where their test fails.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -25,10 +27,11 @@ pub(super) fn package() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy/laravel")
 }
 
-/// A running app.
+/// A running app. Its gate may be started after it: only workers call that.
 pub(super) struct App {
     address: SocketAddr,
     folder: TempDir,
+    environment: Vec<(String, String)>,
     _port: File,
     web: Child,
     _redis: Redis,
@@ -47,13 +50,13 @@ impl App {
             set("APP_PACKAGES_CACHE", &inside("packages.php")),
             set("REDIS_PORT", redis.url().rsplit(':').next().expect("a port")),
             set("QUEUE_RETRY_AFTER", &RETRY_AFTER.to_string()),
-            set("ONCEGATE_JOBS_RETRY_AFTER", "1"),
+            set("GATE_JOBS_RETRY_AFTER", "1"),
             set("PROVIDER_SECRET", PROVIDER_SECRET),
         ];
         let (address, port) = free_port();
         let listen = address.to_string();
         let web = php(&environment, folder.path().join("web.log"), &["-S", &listen, "public/index.php"]);
-        let mut app = Self { address, folder, _port: port, web, _redis: redis };
+        let mut app = Self { address, folder, environment, _port: port, web, _redis: redis };
         eventually("PHP to listen", async || {
             let ended = app.web.try_wait().expect("its status");
             assert!(ended.is_none(), "php -S ended with {ended:?}:\n{}", app.logged("web"));
@@ -63,14 +66,52 @@ impl App {
         app
     }
 
+    /// Tells its workers, from now on, where they claim jobs and call the provider, with the token in this file.
+    pub(super) fn knows(&mut self, jobs: SocketAddr, egress: SocketAddr, token_file: &Path) {
+        let token_file = token_file.to_str().expect("a plain name");
+        for (name, value) in [
+            ("GATE_JOBS_URL", format!("http://{jobs}").as_str()),
+            ("GATE_JOBS_TOKEN_FILE", token_file),
+            ("GATE_EGRESS_URL", format!("http://{egress}").as_str()),
+            ("GATE_EGRESS_TOKEN_FILE", token_file),
+        ] {
+            self.environment.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
     /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as a URL.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What the web server logged so far.
+    /// A worker of its queue; its log has this name.
+    pub(super) fn worker(&self, name: &str) -> Worker {
+        let log = self.folder.path().join(format!("{name}.log"));
+        let work = ["artisan", "queue:work", "--sleep=0.1"];
+        Worker { process: php(&self.environment, log, &work) }
+    }
+
+    /// What a worker logged so far, or the web server.
     pub(super) fn logged(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(format!("{name}.log"))).unwrap_or_default()
+    }
+
+    /// Waits until a worker has logged this.
+    pub(super) async fn says(&self, name: &str, text: &str) -> String {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let logged = self.logged(name);
+            if let Some(line) = logged.lines().find(|line| line.contains(text)) {
+                return line.to_owned();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(40), "{name} never logged {text:?}:\n{logged}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }
 
@@ -85,6 +126,25 @@ impl Drop for App {
                 }
             }
         }
+    }
+}
+
+/// A worker of the queue.
+pub(super) struct Worker {
+    process: Child,
+}
+
+impl Worker {
+    /// SIGKILL: no handler runs, nothing is told to anybody.
+    pub(super) fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it has ended");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        end(&mut self.process);
     }
 }
 

@@ -33,11 +33,12 @@ final class Refunds
             default => null,
         };
         $answer = ['jsonrpc' => '2.0', 'id' => $request->input('id')];
-        $answer += $told === null
-            ? ['error' => ['code' => -32602, 'message' => 'There is no such tool.']]
-            : ['result' => ['content' => [['type' => 'text', 'text' => json_encode($told)]], 'resultType' => 'complete']];
+        if ($told === null) {
+            return new JsonResponse($answer + ['error' => ['code' => -32602, 'message' => 'There is no such tool.']]);
+        }
+        $content = [['type' => 'text', 'text' => json_encode($told)]];
 
-        return new JsonResponse($answer);
+        return new JsonResponse($answer + ['result' => ['content' => $content, 'resultType' => 'complete']]);
     }
 
     /** GET /api/whoami */

@@ -86,6 +86,7 @@ final class SettleRefund implements ShouldQueue, RunsOnce
 
     public function failed(Throwable $fault): void
     {
-        logger()->error('A refund needs somebody to look.', ['order' => $this->order, 'because' => $fault->getMessage()]);
+        $told = ['order' => $this->order, 'because' => $fault->getMessage()];
+        logger()->error('A refund needs somebody to look.', $told);
     }
 }
