@@ -21,16 +21,12 @@ impl Readings {
         let text = String::from_utf8_lossy(name);
         let mut readings = Vec::new();
         for text in [Some(text.as_ref()), unescaped(&text).as_deref()].into_iter().flatten() {
-            // PHP skips blanks before a name, some skip them behind it too; a few skip a question mark.
-            let bare = text.trim_matches(|letter: char| letter.is_whitespace() || letter.is_control());
-            let bare = bare.trim_start_matches('?');
-            // Rack and qs read `[name]` and `name[]` as fields within, or lists under, `name`.
-            let inner = bare.trim_start_matches(['[', ']']);
-            let root = inner.split(['[', ']']).next().unwrap_or_default();
-            readings.push(plain(text));
-            // Bodies may hold very many names, and nearly all are what they are.
-            readings.extend((bare.len() < text.len()).then(|| plain(bare)));
-            readings.extend((root.len() < bare.len()).then(|| plain(root)));
+            for name in trims(text).into_iter().flat_map(cuts) {
+                let reading = plain(name);
+                if !readings.contains(&reading) {
+                    readings.push(reading);
+                }
+            }
         }
         Self(readings)
     }
@@ -44,6 +40,34 @@ impl Readings {
     pub(super) fn override_the_method(&self) -> bool {
         self.0.iter().any(|reading| OVERRIDES.contains(&reading.as_str()))
     }
+}
+
+/// The name without what stands around it: PHP skips blanks before it and nothing behind it, others skip more, and a few
+/// a question mark.
+fn trims(name: &str) -> Vec<&str> {
+    let skipped = |letter: char| letter.is_whitespace() || letter.is_control();
+    let before = |letter: char| skipped(letter) || letter == '?';
+    // Bodies may hold very many names, and nearly all have nothing around them.
+    if !name.starts_with(before) && !name.ends_with(skipped) {
+        return vec![name];
+    }
+    let trimmed = [
+        name,
+        name.trim_start_matches(' '),
+        name.trim_start_matches([' ', '?']),
+        name.trim_start_matches(skipped),
+        name.trim_start_matches(before),
+    ];
+    trimmed.into_iter().flat_map(|name| [name, name.trim_end_matches(skipped)]).collect()
+}
+
+/// The name, and what it is within brackets: `name[]` is a list under `name`, and Rack and qs take `[name]` and `name]` for
+/// `name` as well.
+fn cuts(name: &str) -> impl Iterator<Item = &str> {
+    let list = name.split('[').next();
+    let inner = name.trim_start_matches(['[', ']']).split(['[', ']']).next();
+    let shorter = [list, inner].into_iter().flatten().filter(|cut| cut.len() < name.len());
+    std::iter::once(name).chain(shorter)
 }
 
 /// A name as PHP registers it (`.`, blanks and an unclosed `[` become `_`), without case, up to a NUL.

@@ -19,6 +19,7 @@ mod gate;
 mod harness;
 mod herd;
 mod hostile;
+mod hostile_routes;
 mod house;
 mod inner;
 mod input;

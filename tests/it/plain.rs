@@ -6,6 +6,7 @@ mod bodies;
 mod media;
 mod multipart;
 mod names;
+mod php;
 mod properties;
 mod scanned;
 
