@@ -20,6 +20,9 @@
 //!
 //! What the store cannot take while it is away waits in a file ([`spool`]), through restarts too, until it can.
 //!
+//! Work that runs later than its request passes no gate: its worker asks for a claim, and reports ([`admin::jobs`]). The
+//! ledger, the policy and the audit are the same.
+//!
 //! What a dead process left behind, its claims and the rows that it could not write, the [`janitor`] of any other
 //! takes in hand.
 //!

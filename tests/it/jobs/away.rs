@@ -91,7 +91,7 @@ async fn a_claim_that_its_worker_did_not_wait_for_is_given_back() {
         client.batch_execute("COMMIT").await.expect("it lets go");
         let claim = eventually("the claim", async || {
             let claims = scene.gate.claims().await;
-            claims.into_iter().find(|claim| claim["key"] == key.as_str())
+            claims.into_iter().find(|claim| claim["idempotency_key"] == key.as_str())
         })
         .await;
         (claim["status"] == "failed" || until_failed(&scene, &key).await).then_some(key)

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{Scene, job, question};
+use super::{JOBS, Scene, job, question};
 use crate::harness::client::{Client, Era};
-use crate::harness::gate::{ADMIN_TOKEN, OTHER_TOKEN, WORKER_TOKEN};
-use crate::harness::setup::{Home, token};
+use crate::harness::gate::{ADMIN_TOKEN, Gate, OTHER_TOKEN, WORKER_TOKEN};
+use crate::harness::setup::{Home, Setup, token};
+use crate::harness::upstream::Upstream;
 
 const PATHS: [&str; 6] = [
     "POST /gate/claims",
@@ -41,6 +42,28 @@ async fn nothing_is_told_without_a_services_token_and_that_token_opens_nothing_e
     for secret in [WORKER_TOKEN, OTHER_TOKEN] {
         assert!(!scene.gate.logged().contains(secret));
     }
+}
+
+#[tokio::test]
+async fn a_gate_whose_jobs_nobody_can_claim_says_so_when_it_starts() {
+    let upstream = Upstream::start().await;
+    let with_jobs = |setup: Setup| setup.policy("[tools.run_sql]", &format!("{JOBS}\n[tools.run_sql]"));
+    let gate = Gate::start(with_jobs(Setup::new(Home::Sqlite, &upstream.url()))).await;
+    for missing in ["admin_token_file is not set", "there are no [service_tokens]"] {
+        assert!(gate.logged().contains(missing), "{missing}");
+    }
+    let scene = Scene::on(Home::Sqlite).await;
+    assert!(!scene.gate.logged().contains("nobody can claim them"));
+}
+
+#[tokio::test]
+async fn a_gate_that_observes_answers_workers_as_any_other() {
+    let scene = Scene::with(Home::Sqlite, |setup| setup.set("mode", "observe")).await;
+    let job = job("settle_refund", "k1");
+    let id = scene.begin(&job).await;
+    assert_eq!(scene.claim(&job).await.refusal().1, "request_in_flight");
+    assert_eq!(scene.complete(&job, &id, json!("done")).await.outcome(), "completed");
+    assert_eq!(scene.claim(&job).await.outcome(), "replay");
 }
 
 #[tokio::test]
