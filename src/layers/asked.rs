@@ -35,6 +35,7 @@ struct Notes {
     /// Shared with the calls that stand inside this one: they run one after the other, in its place.
     seat: Arc<Seat>,
     may_speak: AtomicBool,
+    plain: AtomicBool,
     envelope: OnceLock<Envelope>,
     wanted: OnceLock<(Kind, String)>,
     wanted_arguments: OnceLock<Object>,
@@ -71,6 +72,7 @@ impl Asked {
             trace,
             seat,
             may_speak: AtomicBool::new(false),
+            plain: AtomicBool::new(false),
             envelope: OnceLock::new(),
             wanted: OnceLock::new(),
             wanted_arguments: OnceLock::new(),
@@ -113,6 +115,11 @@ impl Asked {
     /// Whether its client takes an event stream in place of one answer, should it take long.
     pub fn may_speak(&self) -> bool {
         self.0.may_speak.load(Ordering::SeqCst)
+    }
+
+    /// Whether it was sent elsewhere than to the MCP endpoint: it is no message then, and its GET no listening.
+    pub fn is_plain(&self) -> bool {
+        self.0.plain.load(Ordering::SeqCst)
     }
 
     /// How to address its answer, once known.
@@ -236,6 +243,10 @@ impl Asked {
 
     pub(super) fn let_speak(&self) {
         self.0.may_speak.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn learn_plain(&self) {
+        self.0.plain.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn learn_envelope(&self, envelope: Envelope) {

@@ -1,4 +1,4 @@
-//! A look at the body of a request that is refused before it is parsed: its id, and what it wanted.
+//! A look at the body of a message that is refused before it is parsed: its id, and what it wanted.
 //!
 //! Promises: whatever goes wrong, the request is answered, then without them. However many are refused at once, no more
 //! than [`BUDGET`] bytes of them are in memory (or one body, where that may be larger); the others wait unread. Strangers
@@ -12,7 +12,7 @@ use http_body::Body;
 use tokio::sync::Semaphore;
 
 use super::Asked;
-use super::body::{BodyFault, read_body};
+use super::body::{BodyFault, forget, read_body};
 use crate::domain::policy::Kind;
 use crate::mcp::message::{Era, Message};
 use crate::wire::envelope::Envelope;
@@ -56,6 +56,9 @@ impl Glance {
     where
         B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
     {
+        if asked.is_plain() {
+            return forget(body).await;
+        }
         let declared = body.size_hint().upper().unwrap_or(self.limit);
         let share = declared.min(self.limit).max(LEAST.min(self.limit));
         // The semaphore is never closed; a share is never larger than all that there is.
@@ -71,6 +74,9 @@ pub(super) async fn at_stranger<B>(asked: &Asked, body: B)
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
 {
+    if asked.is_plain() {
+        return forget(body).await;
+    }
     let reading = async {
         // The semaphore is never closed.
         let _share = STRANGERS.acquire().await.ok();

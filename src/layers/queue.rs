@@ -97,7 +97,7 @@ where
     B: Body<Data = Bytes>,
 {
     asked.come_in()?;
-    if request.method() == Method::GET {
+    if request.method() == Method::GET && !asked.is_plain() {
         // Whoever only listens may do so for hours.
         asked.only_listen();
         return Ok(false);

@@ -121,6 +121,9 @@ where
         let desk = Arc::clone(&self.desk);
         let asked = observed.asked().clone();
         let dialect = desk.dialect(observed.request());
+        if !matches!(dialect, Dialect::JsonRpc) {
+            asked.learn_plain();
+        }
         let answering = AssertUnwindSafe(self.inner.call(observed)).catch_unwind();
         let mut answering: Answering = Box::pin(async move {
             answering.await.unwrap_or_else(|panic| {
@@ -210,10 +213,11 @@ impl Desk {
         }
     }
 
-    /// What passes as it is; a stream on which a client only listens ends when the gate stops.
+    /// What passes as it is; a stream on which a client only listens ends when the gate stops. A plain answer that goes on
+    /// for long holds its call's place.
     fn passed(&self, response: Response<Body>, asked: &Asked) -> Response<Body> {
         if !stream::is_stream(&response) || stream::is_call(asked) {
-            return response;
+            return if asked.is_plain() { response.map(|body| stalled::held(body, asked)) } else { response };
         }
         let (parts, body) = response.into_parts();
         Response::from_parts(parts, stream::until(self.stopping.clone(), body))

@@ -14,11 +14,12 @@ use tokio::process::Command;
 use uuid::Uuid;
 
 use crate::clients::install;
+use crate::harness::answer::{Answer, Hold, Step};
 use crate::harness::client::{Client, Era, Reply};
 use crate::harness::gate::Gate;
-use crate::harness::in_time;
 use crate::harness::setup::{AUDIENCE, Home, Setup, token};
 use crate::harness::upstream::Upstream;
+use crate::harness::{eventually, in_time};
 use crate::refusals::every_refusal;
 
 const SCHEMA: &str = include_str!("../../docs/problem.schema.json");
@@ -216,4 +217,53 @@ async fn whoever_asks_for_a_head_alone_gets_no_body() {
     assert!(text.starts_with("HTTP/1.1 404") && text.ends_with("\r\n\r\n"), "{text}");
     assert!(text.contains("content-type: application/problem+json"), "{text}");
     assert!(!text.contains("content-length: 0"), "{text}");
+}
+
+/// A gate with one place, before an app that has one thing to give.
+async fn narrow() -> (Upstream, Gate) {
+    let upstream = Upstream::start().await;
+    let mut setup = Setup::new(Home::Sqlite, &upstream.url())
+        .set("admin_token_file", "admin")
+        .set("limits.concurrent_calls", 1)
+        .set("limits.queue_time", "100ms");
+    let route = "[routes.get_file]\nmethod = \"GET\"\npath = \"/api/file\"\neffect = \"read\"\nscopes = [\"billing:read\"]\n";
+    setup.policy.push_str(route);
+    let gate = Gate::start(setup).await;
+    (upstream, gate)
+}
+
+#[tokio::test]
+async fn a_plain_read_holds_a_place_to_the_end_of_its_answer_and_a_full_gate_says_so_in_a_problem() {
+    let (upstream, gate) = narrow().await;
+    let hold = Hold::new();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 100000\r\n\r\n";
+    let begun = Step::Send(format!("{head}{}", "x".repeat(50_000)).into());
+    let ended = Step::Send("x".repeat(50_000).into());
+    upstream.script("GET /api/file", [Answer::raw(vec![begun, Step::Hold(hold.clone()), ended])]);
+    let client = gate.client(Era::Legacy);
+    let first = client.plain("GET /api/file").open().await;
+    first.peek().await;
+    let mut problems = Vec::new();
+    for line in ["GET /api/file", "POST /elsewhere"] {
+        let problem = problem_of(&client.plain(line).send().await);
+        assert_eq!((&problem["code"], &problem["status"]), (&json!("overloaded"), &json!(503)), "{line}");
+        assert_eq!(problem["executed"], "no");
+        problems.push(problem);
+    }
+    assert_eq!(upstream.plain("GET /api/file").len(), 1);
+    let draining = gate.run(&["drain", "--settle", "10ms", "--wait", "20s"]);
+    let closed = async {
+        let refused = eventually("a gate that takes no calls", async || {
+            let problem = problem_of(&client.plain("GET /api/file").send().await);
+            let row = row_of(&gate, &problem).await;
+            problems.push(problem);
+            (row["reason"] == "draining").then_some(())
+        });
+        refused.await;
+        hold.release();
+    };
+    let (drained, ()) = tokio::join!(draining, closed);
+    assert!(drained.status.success(), "{drained:?}");
+    assert_eq!(first.reply().await.http.body.len(), 100_000, "whoever drains waits for the answer's end");
+    check_schema(&problems).await;
 }

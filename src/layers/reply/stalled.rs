@@ -12,15 +12,52 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, sleep};
 use tracing::info;
 
+use crate::layers::Asked;
 use crate::wire::envelope::{AnyError, Body};
 
 /// How long a client may leave untaken what is there for it.
 pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What is no longer goes out at once, and is not worth a look, in bytes.
+const SHORT: u64 = 64 * 1024;
+
+/// A plain answer's body, with its call's notes and what they hold, until its client has it or stops reading.
+pub(super) fn held(body: Body, asked: &Asked) -> Body {
+    if body.size_hint().upper().is_some_and(|most| most <= SHORT) {
+        return body;
+    }
+    watched(Held { body, _asked: asked.clone() }.boxed_unsync())
+}
+
+struct Held {
+    body: Body,
+    _asked: Asked,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = AnyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, AnyError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
 
 /// The body, until its client stops reading.
 pub fn watched(body: Body) -> Body {
@@ -52,6 +89,14 @@ impl HttpBody for Watched {
         let next = Pin::new(body).poll_frame(cx);
         state.full_since = next.is_ready().then(Instant::now);
         next
+    }
+
+    fn is_end_stream(&self) -> bool {
+        lock(&self.0).body.as_ref().is_some_and(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        lock(&self.0).body.as_ref().map(HttpBody::size_hint).unwrap_or_default()
     }
 }
 
