@@ -83,7 +83,7 @@ final class RenewalTest extends TestCase
         self::assertContains('/renew', $this->gate->steps());
     }
 
-    public function test_a_job_ends_with_its_worker_when_the_policys_time_is_over(): void
+    public function test_a_job_ends_with_its_worker_when_the_time_of_the_policy_is_over(): void
     {
         $ran = $this->endedAfter(60, $this->claim(60_000, 2_000));
         self::assertGreaterThanOrEqual(2.0, $ran);
