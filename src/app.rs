@@ -228,7 +228,8 @@ fn serving(
         Mode::Enforce => Box::pin(server::serve(listener, stack(parts), doors)),
         Mode::Observe => {
             warn!(
-                "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down."
+                "OBSERVE MODE: every call passes, whoever sent it. What would be refused is only written down. \
+                 Listeners enforce."
             );
             Box::pin(server::serve(listener, watching(parts), doors))
         }

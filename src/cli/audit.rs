@@ -137,7 +137,7 @@ pub(super) fn table(events: &[RecordedEvent]) -> String {
                 rows::time(row.at),
                 facts.tenant_id.clone(),
                 facts.user_id.clone(),
-                facts.tool.clone(),
+                rows::operation(&facts.service, &facts.tool),
                 facts.idempotency_key.clone().unwrap_or_default(),
                 event.decision.as_str().to_owned(),
                 event.reason.clone().unwrap_or_default(),

@@ -131,8 +131,11 @@ impl Show {
         };
         let events = opened.store.events(&filter).await?;
         let now = opened.store.read(&found.id).await?.now;
-        let policy = opened.policy();
-        let operation = policy.as_ref().and_then(|policy| policy.of_name(&found.id.tool)).map(AsRef::as_ref);
+        let policies = opened.policies();
+        let operation = policies
+            .of(&found.id.service)
+            .and_then(|policy| policy.of_name(&found.id.tool))
+            .map(AsRef::as_ref);
         let advice = next::advice(&found, &name(&opened, &found.id).await?, now, operation);
         let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
         Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
@@ -198,18 +201,19 @@ async fn table(opened: &Opened, claims: &[ListedClaim]) -> Result<String, Failur
         Some(first) => opened.store.read(&first.id).await?.now,
         None => Timestamp::from_micros(0),
     };
-    let policy = opened.policy();
+    let policies = opened.policies();
     let heads = ["CREATED", "TENANT", "USER", "TOOL", "KEY", "STATUS", "FOR", "NEXT"];
     let rows: Vec<_> = claims
         .iter()
         .map(|found| {
             let ListedClaim { id, claim } = found;
-            let operation = policy.as_ref().and_then(|policy| policy.of_name(&id.tool)).map(AsRef::as_ref);
+            let operation =
+                policies.of(&id.service).and_then(|policy| policy.of_name(&id.tool)).map(AsRef::as_ref);
             [
                 rows::time(claim.created_at),
                 id.tenant.clone(),
                 claim.user.clone(),
-                id.tool.clone(),
+                rows::operation(&id.service, &id.tool),
                 id.key.clone(),
                 claim.status.as_str().to_owned(),
                 next::about(now.since(claim.settled_at.unwrap_or(claim.created_at))),

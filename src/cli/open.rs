@@ -2,10 +2,12 @@
 //!
 //! Promises: a command that finds no schema, or an older one, says what to do about it, and changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::failure::Failure;
-use crate::config::{ConfigFlags, Layers, StoreConfig, load_policy};
+use crate::config::{ConfigFlags, Layers, StoreConfig, load_listener_policy, load_policy};
+use crate::domain::mistake::{Mistake, Mistakes, Place};
 use crate::domain::policy::Policy;
 use crate::store::{self, Role, Schema, Store, StoreOptions};
 
@@ -19,11 +21,44 @@ pub(super) struct Opened {
     pub(super) layers: Layers,
 }
 
+/// Those of the gate before the app and of its listeners.
+pub(super) struct Policies {
+    front: Option<Policy>,
+    listeners: BTreeMap<String, Policy>,
+}
+
+impl Policies {
+    /// The one by which a service's claims were made.
+    pub(super) fn of(&self, service: &str) -> Option<&Policy> {
+        match service.split_once(':') {
+            None => self.front.as_ref(),
+            Some((_, listener)) => self.listeners.get(listener),
+        }
+    }
+}
+
 impl Opened {
-    /// The policy, where it is at hand and sound: whoever looks at claims needs it for advice only.
-    pub(super) fn policy(&self) -> Option<Policy> {
+    /// The policies that are at hand and sound: whoever looks at claims needs them for advice only.
+    pub(super) fn policies(&self) -> Policies {
         let loaded = self.layers.policy_dir().and_then(|dir| load_policy(&dir));
-        loaded.ok().map(|(policy, _)| policy)
+        let listeners = self.layers.listener_policies().unwrap_or_default();
+        let listeners = listeners.into_iter().filter_map(|(name, dir)| {
+            let (policy, _) = load_listener_policy(&dir).ok()?;
+            Some((name, policy))
+        });
+        Policies { front: loaded.ok().map(|(policy, _)| policy), listeners: listeners.collect() }
+    }
+
+    /// The policy by which a service's claims were made.
+    pub(super) fn policy_of(&self, service: &str) -> Result<Policy, Mistakes> {
+        let Some((_, listener)) = service.split_once(':') else {
+            return self.layers.policy_dir().and_then(|dir| load_policy(&dir)).map(|(policy, _)| policy);
+        };
+        let found = self.layers.listener_policies()?.into_iter().find(|(name, _)| name == listener);
+        let (_, dir) = found.ok_or_else(|| {
+            Mistake::new(Place::Settings, format!("there is no listener \"{listener}\" any more"))
+        })?;
+        load_listener_policy(&dir).map(|(policy, _)| policy)
     }
 
     /// Opens the configured store beside whatever serves on it.

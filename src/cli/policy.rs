@@ -3,13 +3,13 @@
 //! Promises: `check` accepts what `serve` accepts, and nothing else; `test` decides its cases as calls are decided,
 //! and a folder without cases proves nothing and fails.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::failure::Failure;
 use super::screen::{plain, show, tell};
-use crate::config::{ConfigFlags, Layers, load_policy, read_cases_dir};
+use crate::config::{ConfigFlags, Layers, load_listener_policy, load_policy, read_cases_dir};
 use crate::domain::policy::{Case, Kind, Policy};
 
 /// Checks a policy, and runs the cases beside it.
@@ -23,8 +23,11 @@ pub(super) enum PolicyCommand {
 
 #[derive(Args)]
 pub(super) struct Folder {
-    /// The folder; policy.dir of the configuration where none is named
+    /// The folder; where none is named, policy.dir of the configuration, and that of each listener
     dir: Option<PathBuf>,
+    /// The folder of this listener alone
+    #[arg(long, value_name = "NAME", conflicts_with = "dir")]
+    listener: Option<String>,
     #[command(flatten)]
     config: ConfigFlags,
 }
@@ -32,35 +35,63 @@ pub(super) struct Folder {
 impl PolicyCommand {
     pub(super) fn run(self) -> Result<(), Failure> {
         match self {
-            Self::Check(folder) => check(&folder),
-            Self::Test(folder) => test(&folder),
+            Self::Check(folder) => folder.each(check),
+            Self::Test(folder) => folder.each(test),
         }
     }
 }
 
+/// A policy's folder, and for what it is read.
+struct Read {
+    dir: PathBuf,
+    /// Whether it is a listener's.
+    leads_out: bool,
+}
+
 impl Folder {
-    fn path(&self) -> Result<PathBuf, Failure> {
-        match &self.dir {
-            Some(dir) => Ok(dir.clone()),
-            None => {
-                Layers::load(&self.config).and_then(|layers| layers.policy_dir()).map_err(Failure::config)
+    /// Does this with every folder that is meant, and says at the end whether all was well.
+    fn each(&self, run: fn(&Read) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut first = None;
+        for folder in self.folders()? {
+            match (run(&folder), &first) {
+                (Err(fault), None) => first = Some(fault),
+                (Err(fault), Some(_)) => drop(fault.report()),
+                (Ok(()), _) => {}
             }
         }
+        first.map_or(Ok(()), Err)
+    }
+
+    fn folders(&self) -> Result<Vec<Read>, Failure> {
+        if let Some(dir) = &self.dir {
+            return Ok(vec![Read { dir: dir.clone(), leads_out: false }]);
+        }
+        let layers = Layers::load(&self.config).map_err(Failure::config)?;
+        let listeners = layers.listener_policies().map_err(Failure::config)?;
+        let out = |(_, dir): (String, PathBuf)| Read { dir, leads_out: true };
+        if let Some(name) = &self.listener {
+            let found = listeners.into_iter().find(|(listener, _)| listener == name);
+            let fault = || Failure::usage(format!("there is no listener \"{name}\" in the configuration"));
+            return found.map(out).map(|read| vec![read]).ok_or_else(fault);
+        }
+        let dir = layers.policy_dir().map_err(Failure::config)?;
+        let own = Read { dir, leads_out: false };
+        Ok(std::iter::once(own).chain(listeners.into_iter().map(out)).collect())
     }
 }
 
 /// The policy of a folder; what it warns of is told.
-fn read(dir: &Path) -> Result<Policy, Failure> {
-    let (policy, warnings) = load_policy(dir).map_err(Failure::config)?;
+fn read(Read { dir, leads_out }: &Read) -> Result<Policy, Failure> {
+    let loaded = if *leads_out { load_listener_policy(dir) } else { load_policy(dir) };
+    let (policy, warnings) = loaded.map_err(Failure::config)?;
     for warning in warnings {
         tell(&warning.to_string());
     }
     Ok(policy)
 }
 
-fn check(folder: &Folder) -> Result<(), Failure> {
-    let dir = folder.path()?;
-    let policy = read(&dir)?;
+fn check(folder: &Read) -> Result<(), Failure> {
+    let (dir, policy) = (&folder.dir, read(folder)?);
     let count = |kind| policy.operations().filter(|operation| operation.kind() == kind).count();
     let counts = [Kind::Tool, Kind::Method, Kind::Route, Kind::Job]
         .map(|kind| format!("{} {}", kind.table(), count(kind)));
@@ -68,11 +99,10 @@ fn check(folder: &Folder) -> Result<(), Failure> {
     Ok(show(&(plain(&line) + "\n"))?)
 }
 
-fn test(folder: &Folder) -> Result<(), Failure> {
-    let dir = folder.path()?;
-    let policy = read(&dir)?;
+fn test(folder: &Read) -> Result<(), Failure> {
+    let (dir, policy) = (&folder.dir, read(folder)?);
     let cases =
-        read_cases_dir(&dir).and_then(|sources| Case::from_sources(&sources)).map_err(Failure::config)?;
+        read_cases_dir(dir).and_then(|sources| Case::from_sources(&sources)).map_err(Failure::config)?;
     if cases.is_empty() {
         return Err(Failure::failed(format!("{}: there are no cases (*.cases.toml)", dir.display())));
     }

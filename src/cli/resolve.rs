@@ -13,7 +13,7 @@ use super::claims::Which;
 use super::failure::Failure;
 use super::open::Opened;
 use super::screen;
-use crate::config::{ConfigFlags, load_policy};
+use crate::config::ConfigFlags;
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::ledger::{self, Claim, ClaimId, Resolution, ResolveFault};
@@ -68,9 +68,9 @@ impl Resolve {
             operator.ok_or_else(|| Failure::usage("say who you are: --operator NAME (USER is not set)"))?;
         let opened = Opened::new(&self.config).await?;
         let id = self.which.find(&opened).await?.id;
-        let policy = opened.layers.policy_dir().and_then(|dir| load_policy(&dir));
+        let policy = opened.policy_of(&id.service);
         let operation = match &policy {
-            Ok((policy, _)) => policy.operations().find(|operation| operation.name() == id.tool),
+            Ok(policy) => policy.operations().find(|operation| operation.name() == id.tool),
             // Where the caller says how long, the policy need not be at hand.
             Err(_) if self.ttl.is_some() && self.response.is_none() => None,
             Err(mistakes) => return Err(Failure::config(mistakes.clone())),

@@ -102,3 +102,8 @@ fn json(column: Option<&str>) -> Json {
         Json::parse(text.as_bytes(), MAX_DEPTH).unwrap_or_else(|_| Json::String(text.to_owned()))
     })
 }
+
+/// The operation's name for a person: with the listener that it belongs to, where it is one's.
+pub(super) fn operation(service: &str, tool: &str) -> String {
+    service.split_once(':').map_or_else(|| tool.to_owned(), |(_, listener)| format!("{tool} ({listener})"))
+}

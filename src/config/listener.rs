@@ -25,7 +25,8 @@ use crate::domain::tenants::Tenants;
 /// The longest name.
 const NAME_BYTES: usize = 32;
 
-const NAMES: &str = "use 1 to 32 small letters, digits and -";
+/// What a name may be, for whoever wrote another one.
+pub(super) const NAMES: &str = "use 1 to 32 small letters, digits and -";
 
 impl Checks<'_> {
     /// Every listener. `taken` are the addresses of the gate's others; `has_tokens` says whether there are service
@@ -65,12 +66,11 @@ impl Checks<'_> {
 
     fn listener(&mut self, table: &Spanned<RawListener>, has_tokens: bool) -> Option<ListenerConfig> {
         let raw = table.get_ref();
-        let name = self.needed(table, "name", raw.name.as_ref()).and_then(|name| self.listener_name(name));
+        let named = self.policy_of_listener(table);
         let listen = self.needed(table, "listen", raw.listen.as_ref());
         let listen = listen.and_then(|text| self.address("listener.listen", Some(text), ""));
         let allowed_hosts = self.hosts(raw.allowed_hosts.as_ref());
         let provider = self.provider(table, &raw.upstream);
-        let policy_dir = self.needed(table, "policy.dir", raw.policy.dir.as_ref());
         let identity = raw.identity.as_ref().map(|identity| self.identity(identity));
         if identity.is_none() && !has_tokens {
             self.at_with(
@@ -79,12 +79,13 @@ impl Checks<'_> {
                 "say in [listener.identity] who calls, or let callers show a token of [service_tokens]",
             );
         }
+        let (name, policy_dir) = named?;
         Some(ListenerConfig {
-            name: name?,
+            name,
             listen: listen?,
             allowed_hosts: allowed_hosts?,
             provider: provider?,
-            policy_dir: PathBuf::from(policy_dir?.get_ref()),
+            policy_dir,
             identity: match identity {
                 None => None,
                 Some(identity) => Some(identity?),
@@ -105,10 +106,17 @@ impl Checks<'_> {
         set.and_then(|value| self.text(key, value))
     }
 
+    /// The name of a listener, and the folder of its policy.
+    pub(super) fn policy_of_listener(&mut self, table: &Spanned<RawListener>) -> Option<(String, PathBuf)> {
+        let raw = table.get_ref();
+        let name = self.needed(table, "name", raw.name.as_ref()).and_then(|name| self.listener_name(name));
+        let dir = self.needed(table, "policy.dir", raw.policy.dir.as_ref());
+        Some((name?, PathBuf::from(dir?.get_ref())))
+    }
+
     fn listener_name(&mut self, value: &Spanned<String>) -> Option<String> {
         let name = value.get_ref();
-        let sound = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.len() > NAME_BYTES || !name.bytes().all(sound) {
+        if !is_listener(name) {
             self.at_with(value, format!("\"{name}\" cannot name a listener"), NAMES);
             return None;
         }
@@ -208,6 +216,12 @@ impl Checks<'_> {
             }
         }
     }
+}
+
+/// Whether this can name a listener.
+pub(super) fn is_listener(name: &str) -> bool {
+    let sound = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(sound)
 }
 
 /// Whether calls to this leave the machine without TLS.

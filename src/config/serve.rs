@@ -14,6 +14,7 @@ use super::checked::{
 use super::checks::Checks;
 use super::files::{self, Secret};
 use super::layers::Layers;
+use super::listener::{NAMES as LISTENER_NAMES, is_listener};
 use super::number::Texts;
 use super::raw::{RawAudit, RawConfig, RawHerd, RawLimits, RawStore, RawUpstream, Set};
 use crate::domain::fingerprint::Secrets;
@@ -134,11 +135,11 @@ impl Layers {
         self.checked(|checks, raw| checks.store(&raw.store))
     }
 
-    /// The app's name, where one is configured.
+    /// The app's name, where one is configured; or, as `NAME:LISTENER`, one of its listeners'.
     pub fn service(&self) -> Result<Option<String>, Mistakes> {
         self.checked(|checks, raw| match &raw.service {
             None => Some(None),
-            Some(_) => checks.service(raw.service.as_ref()).map(Some),
+            Some(value) => checks.service_or_listener(value).map(Some),
         })
     }
 
@@ -146,6 +147,15 @@ impl Layers {
     pub fn policy_dir(&self) -> Result<PathBuf, Mistakes> {
         self.checked(|checks, raw| {
             checks.required("policy.dir", raw.policy.dir.as_ref()).map(|dir| PathBuf::from(dir.get_ref()))
+        })
+    }
+
+    /// The names of the listeners, and the folders of their policies.
+    pub fn listener_policies(&self) -> Result<Vec<(String, PathBuf)>, Mistakes> {
+        self.checked(|checks, raw| {
+            let named = raw.listener.iter().map(|table| checks.policy_of_listener(table));
+            // All of them are looked at, so that every mistake is told at once.
+            named.collect::<Vec<_>>().into_iter().collect()
         })
     }
 
@@ -171,8 +181,27 @@ impl Checks<'_> {
 
     fn service(&mut self, set: Option<&Spanned<String>>) -> Option<String> {
         let value = self.required("service", set)?;
-        let name = value.get_ref();
-        if name.len() > 64
+        self.service_name(value, value.get_ref())
+    }
+
+    /// As claims stand under it, for whoever looks at them.
+    fn service_or_listener(&mut self, value: &Spanned<String>) -> Option<String> {
+        let name = self.text("service", value)?.get_ref();
+        match name.split_once(':') {
+            None => self.service_name(value, name),
+            Some((service, listener)) => {
+                let sound = is_listener(listener);
+                if !sound {
+                    self.at_with(value, format!("\"{listener}\" cannot name a listener"), LISTENER_NAMES);
+                }
+                self.service_name(value, service).filter(|_| sound).map(|_| name.clone())
+            }
+        }
+    }
+
+    fn service_name(&mut self, value: &Spanned<String>, name: &str) -> Option<String> {
+        if name.is_empty()
+            || name.len() > 64
             || !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         {
             self.at_with(
@@ -182,7 +211,7 @@ impl Checks<'_> {
             );
             return None;
         }
-        Some(name.clone())
+        Some(name.to_owned())
     }
 
     fn secrets(&mut self, set: Option<&Spanned<Texts>>) -> Option<Secrets> {

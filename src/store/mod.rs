@@ -115,7 +115,7 @@ pub struct Seen {
 pub struct ClaimFilter {
     /// Only this tenant's.
     pub tenant: Option<String>,
-    /// Only this service's.
+    /// Only this service's, and its listeners': their names begin with its own and a colon.
     pub service: Option<String>,
     /// Only this operation's.
     pub tool: Option<String>,
@@ -136,7 +136,7 @@ pub struct AuditFilter {
     pub id: Option<Uuid>,
     /// Only this tenant's.
     pub tenant: Option<String>,
-    /// Only this service's.
+    /// Only this service's, and its listeners': their names begin with its own and a colon.
     pub service: Option<String>,
     /// Only this operation's.
     pub tool: Option<String>,

@@ -13,6 +13,7 @@ mod counts;
 mod crashes;
 mod doubtful;
 mod drain;
+mod egress;
 mod explored;
 mod fingerprint;
 mod gate;

@@ -30,6 +30,18 @@ impl Conditions {
         }
     }
 
+    /// A service, or one of its listeners: their names begin with its own and a colon.
+    fn and_service(&mut self, service: Option<&String>) {
+        if let Some(service) = service {
+            let word = if self.values.is_empty() { "WHERE" } else { "AND" };
+            self.values.push(Box::new(held(service).into_owned()));
+            let at = self.values.len();
+            let condition =
+                format!(" {word} (service = ?{at} OR substr(service, 1, length(?{at}) + 1) = ?{at} || ':')");
+            self.sql.push_str(&condition);
+        }
+    }
+
     fn and_text(&mut self, column: &str, text: Option<&String>) {
         self.and(&format!("{column} ="), text.map(|text| held(text).into_owned()));
     }
@@ -38,7 +50,7 @@ impl Conditions {
 pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite::Result<Vec<ListedClaim>> {
     let mut conditions = Conditions::default();
     conditions.and_text("tenant_id", filter.tenant.as_ref());
-    conditions.and_text("service", filter.service.as_ref());
+    conditions.and_service(filter.service.as_ref());
     conditions.and_text("tool", filter.tool.as_ref());
     conditions.and_text("idempotency_key", filter.key.as_ref());
     conditions.and_text("user_id", filter.user.as_ref());
@@ -85,7 +97,7 @@ fn listed(row: &rusqlite::Row<'_>) -> rusqlite::Result<ListedClaim> {
 pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<RecordedEvent>> {
     let mut conditions = Conditions::default();
     conditions.and_text("tenant_id", filter.tenant.as_ref());
-    conditions.and_text("service", filter.service.as_ref());
+    conditions.and_service(filter.service.as_ref());
     conditions.and_text("tool", filter.tool.as_ref());
     conditions.and_text("idempotency_key", filter.key.as_ref());
     conditions.and_text("user_id", filter.user.as_ref());

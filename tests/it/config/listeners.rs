@@ -219,3 +219,40 @@ fn a_listeners_policy_names_routes_only() {
 fn place(folder: &tempfile::TempDir) -> String {
     format!("{}/", folder.path().display())
 }
+
+const PAGE: &str = include_str!("../../../docs/egress.md");
+
+#[test]
+fn the_example_on_the_page_of_listeners_can_be_used() {
+    let example =
+        PAGE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let sources = with("");
+    fs::write(sources.path("token"), "0123456789abcdef0123456789abcdef").expect("a token");
+    let example = example.replace("/run/secrets/horizon", &sources.path("token"));
+    let config = Sources { file: format!("{}{example}", sources.file), ..sources }.serve();
+    let listeners: Vec<_> =
+        config.listeners.iter().map(|one| (one.name.as_str(), one.identity.is_some())).collect();
+    assert_eq!(listeners, [("stripe", false), ("mail", true)]);
+}
+
+#[test]
+fn the_page_of_listeners_has_every_key() {
+    let source = include_str!("../../../src/config/raw.rs");
+    let keys = |reader: &str, prefix: &str| -> Vec<String> {
+        let fields = source.split(&format!("struct {reader} {{")).nth(1).expect("the reader's fields");
+        let fields = fields.split('}').next().unwrap_or_default().lines();
+        let names = fields.filter_map(|line| line.trim().strip_prefix("pub(super) ")?.split(':').next());
+        names.map(|name| format!("{prefix}{name}")).collect()
+    };
+    let tables = ["upstream", "policy", "identity"];
+    let mut known: Vec<_> =
+        keys("RawListener", "").into_iter().filter(|key| !tables.contains(&&**key)).collect();
+    known.extend(keys("RawProvider", "upstream.").into_iter().chain(keys("RawIdentity", "identity.")));
+    known.extend(keys("RawPolicy", "policy."));
+    let rows = PAGE.lines().skip_while(|line| *line != "| key | default | meaning |").skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let mut listed: Vec<_> = rows.filter_map(|line| Some(line.split('`').nth(1)?.to_owned())).collect();
+    known.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, known);
+}

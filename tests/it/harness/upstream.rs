@@ -19,8 +19,8 @@ use super::answer::{Answer, Hold, MODERN, Step, is_modern};
 use super::http::{Message, Reader};
 use super::in_time;
 
-/// Below this it serves plain requests.
-const PLAIN: &str = "/api/";
+/// Below these it serves plain requests.
+const PLAIN: [&str; 2] = ["/api/", "/v1/"];
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
@@ -260,7 +260,7 @@ async fn serve(mut socket: impl Socket, shared: &Shared) {
 }
 
 fn answer_to(state: &mut State, request: &Received) -> Answer {
-    let is_plain = request.path().starts_with(PLAIN);
+    let is_plain = PLAIN.iter().any(|root| request.path().starts_with(root));
     // What brings no message is scripted by its HTTP method, a plain request by method and path.
     let names = [request.tool().to_owned(), request.rpc().to_owned(), request.http.word(0).to_owned()];
     let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();

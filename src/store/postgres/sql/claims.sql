@@ -4,7 +4,7 @@ SELECT
     lease_until, attempt_until, first_sent_at, response, created_at, settled_at, expires_at
 FROM oncegate.idempotency_claims
 WHERE ($1 IS NULL OR tenant_id = $1)
-    AND ($2 IS NULL OR service = $2)
+    AND ($2 IS NULL OR service = $2 OR starts_with(service, $2 || ':'))
     AND ($3 IS NULL OR tool = $3)
     AND ($4 IS NULL OR idempotency_key = $4)
     AND ($5 IS NULL OR user_id = $5)

@@ -4,7 +4,7 @@ SELECT
     idempotency_key, duration_ms, attempt_id, executed, upstream_status, policy_version, trace_id, protocol, client
 FROM oncegate.audit_events
 WHERE ($1 IS NULL OR tenant_id = $1)
-    AND ($2 IS NULL OR service = $2)
+    AND ($2 IS NULL OR service = $2 OR starts_with(service, $2 || ':'))
     AND ($3 IS NULL OR tool = $3)
     AND ($4 IS NULL OR idempotency_key = $4)
     AND ($5 IS NULL OR user_id = $5)
