@@ -1,6 +1,7 @@
 //! The ways out: calls of the app and its jobs to somebody else's API, over TLS, through a listener of the same gate.
 
 mod callers;
+mod commands;
 mod ending;
 pub(crate) mod scene;
 

@@ -47,7 +47,7 @@ async fn a_service_is_known_by_its_token_and_speaks_for_one_of_its_tenants() {
         check(&scene, twice, 403, unknown, "more than one tenant is named").await;
         for foreign in ["initech", "ACME", "acme,globex", ""] {
             let ask = token(bare()).header("X-Oncegate-Tenant", foreign);
-            check(&scene, ask, 403, "foreign_tenant", "another tenant").await;
+            check(&scene, ask, 403, "foreign_tenant", "names a tenant").await;
         }
         assert!(!scene.gate.logged().contains(&TOKEN[1..]), "a token is never logged");
         assert!(scene.gate.audit(0).await.is_empty(), "nobody is known to have asked");
