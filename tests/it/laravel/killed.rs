@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::scene::Scene;
+use super::scene::{REFUND, Scene};
 use crate::harness::answer::{Answer, Hold};
 use crate::harness::client::{Client, Era};
 use crate::harness::eventually;
@@ -21,7 +21,7 @@ const PAID: &str = r#"{"id":"re_1","object":"refund","status":"succeeded"}"#;
 
 /// A worker that was killed in its call to the provider, which waits at this barrier.
 async fn killed_in_its_call(scene: &Scene, hold: &Hold) {
-    scene.provider.script("POST", [Answer::http(200, "application/json", PAID).behind(hold)]);
+    scene.provider.script(REFUND, [Answer::http(200, "application/json", PAID).behind(hold)]);
     let queued = scene.refund("k1").send().await;
     assert_eq!(queued.met(), "first", "{queued:?}");
     let worker = scene.app.worker("one");
@@ -92,7 +92,7 @@ async fn a_provider_that_honours_keys_is_asked_again_with_the_same_one() {
     let never = Hold::new();
     killed_in_its_call(&scene, &never).await;
     // What it did with the first call nobody hears. It remembers the key, and says what it did then.
-    scene.provider.script("POST", [Answer::http(200, "application/json", PAID)]);
+    scene.provider.script(REFUND, [Answer::http(200, "application/json", PAID)]);
     let _worker = scene.app.worker("two");
     scene.app.says("two", "A refund was paid.").await;
     let payments = scene.payments();

@@ -15,6 +15,9 @@ use crate::harness::upstream::{Received, Upstream};
 const POLICY: &str = include_str!("../../../deploy/laravel/gate/policies/billing.toml");
 const EGRESS: &str = include_str!("../../../deploy/laravel/gate/egress/stripe.toml");
 
+/// What the provider is asked, as its script names it.
+pub(super) const REFUND: &str = "POST /v1/refunds";
+
 /// What workers show the gate.
 const TOKEN: &str = "the-token-of-the-workers-that-is-long-enough";
 
@@ -35,7 +38,7 @@ impl Scene {
     pub(super) async fn start(home: Home, changes: Changes<'_>) -> Self {
         let provider = Upstream::start().await;
         let paid = r#"{"id":"re_1","object":"refund","status":"succeeded"}"#;
-        provider.script("POST", [Answer::http(200, "application/json", paid)]);
+        provider.script(REFUND, [Answer::http(200, "application/json", paid)]);
         let mut app = App::start().await;
         let files = tempfile::tempdir().expect("a temporary folder");
         let (token, policies) = (files.path().join("worker"), files.path().join("egress"));
