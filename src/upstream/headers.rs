@@ -14,9 +14,9 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT,
-    FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE, WWW_AUTHENTICATE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+    COOKIE, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, WWW_AUTHENTICATE,
 };
 
 use crate::domain::actor::Actor;
@@ -75,15 +75,24 @@ const REPLACED: [HeaderName; 11] = [
     FORWARDED_FOR,
 ];
 
-/// By these some frameworks and servers take another path or method than the request line's: what was checked would
-/// not be what is run.
-const REROUTING: [&str; 6] = [
+/// By these some frameworks and servers take another path or method than the request line's, or answer with another file:
+/// what was checked would not be what is run. The port is the public URL's.
+const REROUTING: [&str; 14] = [
     "x-original-url",
+    "x-original-uri",
+    "x-original-path",
     "x-rewrite-url",
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
     "x-forwarded-prefix",
+    "x-forwarded-path",
+    "x-forwarded-uri",
+    "x-forwarded-port",
+    "x-script-name",
+    // Rack lets the server before it send the file that such a mapping leads to.
+    "x-sendfile-type",
+    "x-accel-mapping",
 ];
 
 /// What the gate says of itself on every request.
@@ -229,9 +238,12 @@ fn foldable(name: &HeaderName) -> bool {
     !name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
+/// What belongs to one connection because `Connection` says so; never what says how the body is to be read, since a body
+/// that was checked as one thing would go on as another.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|text| text.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+    let names = values.flat_map(|text| text.split(',')).filter_map(|name| name.trim().parse().ok());
+    names.filter(|name| ![CONTENT_TYPE, CONTENT_ENCODING].contains(name)).collect()
 }
 
 fn chain(client: &HeaderMap, peer: IpAddr) -> String {

@@ -207,6 +207,17 @@ async fn reads_pass_and_what_the_client_says_of_this_house_does_not() {
 }
 
 #[tokio::test]
+async fn a_body_goes_out_as_what_it_was_read_as_whatever_connection_says() {
+    let scene = scene(Home::Sqlite).await;
+    let ask = by_shop(scene.bare("POST /v1/payouts"))
+        .header("Connection", "Content-Type")
+        .header("Content-Type", "text/plain")
+        .header("Idempotency-Key", "k1");
+    assert_eq!(ask.body("_method=DELETE".to_owned()).send().await.status(), 200);
+    assert_eq!(scene.provider.received()[0].http.header("content-type"), Some("text/plain"));
+}
+
+#[tokio::test]
 async fn two_listeners_have_claims_of_their_own_and_so_has_the_gate_before_the_app() {
     on_every_store(async |home| {
         let scene = Plan::new(home).await.listener("stripe-eu").start().await;

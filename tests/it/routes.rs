@@ -258,6 +258,17 @@ async fn what_needs_no_claim_passes_with_its_row() {
     );
 }
 
+#[tokio::test]
+async fn a_switch_of_protocols_that_nobody_asked_for_is_no_answer() {
+    let Scene { upstream, gate: _gate, client } = scene(Home::Sqlite).await;
+    let switch = || [Answer::http(101, "application/json", "")];
+    upstream.script("GET /api/orders/o1", switch());
+    is(&client.plain("GET /api/orders/o1").send().await, 502, "execution_failed", "maybe", "same_key");
+    upstream.script("POST /api/notes", switch());
+    let note = client.plain("POST /api/notes").json(&json!({ "text": "hi" })).send().await;
+    is(&note, 502, "no_gateway", "maybe", "no");
+}
+
 async fn read_head(socket: &mut tokio::net::TcpStream) -> String {
     use tokio::io::AsyncReadExt as _;
     let mut text = Vec::new();

@@ -22,6 +22,7 @@ use crate::http::content::Content;
 use crate::http::query::Query;
 use crate::layers::parse::Head;
 use crate::layers::plain::{Going, GoingBody, Ground, Matched, MatchedBody, Open, Plain};
+use crate::upstream::headers::IDEMPOTENCY_KEY;
 
 /// The protocol of a plain request, in its row.
 const HTTP: &str = "http";
@@ -142,8 +143,11 @@ fn decide(head: &Head, matched: &Matched, weighed: Weighed) -> Result<Decided, R
     }
     match (taken?, operation.route().map(Route::key)) {
         (Some(key), _) => Ok(Decided::Claims(key, prints)),
-        (None, Some(KeyRule::Optional)) => Ok(Decided::Open(Ground::Unkeyed)),
-        (None, Some(KeyRule::Required) | None) => {
+        // Whoever sends an empty key meant to send one, and would send this request again.
+        (None, Some(KeyRule::Optional)) if !head.headers.contains_key(IDEMPOTENCY_KEY) => {
+            Ok(Decided::Open(Ground::Unkeyed))
+        }
+        (None, Some(KeyRule::Optional | KeyRule::Required) | None) => {
             Err(Refusal::KeyRequired { place: "the Idempotency-Key header".to_owned() })
         }
     }

@@ -123,6 +123,10 @@ impl Road {
         operation: &Operation,
     ) -> Result<Forwarded, Refusal> {
         let (parts, body) = response.into_parts();
+        if parts.status.is_informational() {
+            // A switch of protocols that nobody asked for: there is no answer behind it.
+            return Err(Refusal::ReadFailed);
+        }
         if parts.status == StatusCode::UNAUTHORIZED && !self.front.forward_authorization {
             // It speaks of a token that is none of the client's.
             return Err(Refusal::ExecutionFailed { detail: None });

@@ -192,6 +192,27 @@ async fn a_key_is_one_header_in_one_spelling() {
 }
 
 #[tokio::test]
+async fn an_empty_key_is_no_leave_to_run_without_one() {
+    let Scene { upstream, gate: _gate, client } = scene().await;
+    for key in ["", "\"\"", "\" \""] {
+        let ask = client.plain("POST /api/notes").header("Idempotency-Key", key).json(&json!({}));
+        refused(ask, 400, "idempotency_key_required", key).await;
+    }
+    assert!(upstream.received().is_empty(), "{:?}", upstream.received());
+}
+
+#[tokio::test]
+async fn what_a_body_was_read_as_goes_along_with_it_whatever_connection_says() {
+    let Scene { upstream, gate: _gate, client } = scene().await;
+    let ask = client.plain("POST /api/notes").header("Connection", "Content-Type, Content-Encoding");
+    let ask = ask.header("Content-Type", "application/octet-stream").header("Content-Encoding", "br");
+    assert_eq!(ask.body("_method=DELETE".to_owned()).send().await.status(), 200);
+    let received = &upstream.received()[0].http;
+    assert_eq!(received.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(received.header("content-encoding"), Some("br"));
+}
+
+#[tokio::test]
 async fn no_header_of_a_plain_request_passes_for_the_gates_own_or_leads_elsewhere() {
     let Scene { upstream, gate: _gate, client } = scene().await;
     let names = [
@@ -204,6 +225,14 @@ async fn no_header_of_a_plain_request_passes_for_the_gates_own_or_leads_elsewher
         "X-Rewrite-Url",
         "X-Forwarded-Host",
         "X-Forwarded-Prefix",
+        "X-Forwarded-Path",
+        "X-Forwarded-Uri",
+        "X-Forwarded-Port",
+        "X-Original-Uri",
+        "X-Original-Path",
+        "X-Script-Name",
+        "X-Sendfile-Type",
+        "X-Accel-Mapping",
         "Forwarded",
         "Content_Type",
         "Content_Length",

@@ -184,6 +184,14 @@ fn what_some_app_takes_for_a_narrower_route_is_nobodys() {
         ("GET /api/orders/o1/", "lookalike"),
         ("GET /api/Admin/users", "lookalike"),
         ("PUT /api/prices", "lookalike"),
+        ("GET /api/unsubscribe%3Fa", "lookalike"),
+        ("GET /api/unsubscribe%23", "lookalike"),
+        ("GET /api/unsubscribe&a=1", "lookalike"),
+        ("GET /api/Unsubscribe%26", "lookalike"),
+        ("GET /api/unsubscribe&a/b/c", "lookalike"),
+        ("GET /api/orders/o1/refunds%3F/x", "lookalike"),
+        ("GET /api/a%3Funsubscribe", "open"),
+        ("GET /api/a&b", "open"),
         ("GET /api/unsubscribes", "open"),
         ("GET /api/un-subscribe", "open"),
     ]);
@@ -206,7 +214,17 @@ fn what_some_app_takes_for_a_narrower_route_is_nobodys() {
 #[test]
 fn a_path_that_some_app_takes_for_another_is_known_as_such() {
     let taken = |path: &str, other: &str| NormalPath::parse(path).expect("a normal path").is_taken_for(other);
-    for path in ["/MCP", "/mcp/", "/Mcp/", "/mcp.json", "/mcp%20", "/index.php/mcp", "/mc%EF%BD%90"] {
+    for path in [
+        "/MCP",
+        "/mcp/",
+        "/Mcp/",
+        "/mcp.json",
+        "/mcp%20",
+        "/index.php/mcp",
+        "/mc%EF%BD%90",
+        "/mcp%3Fx",
+        "/mcp&x",
+    ] {
         assert!(taken(path, "/mcp"), "{path}");
     }
     for path in ["/mcp", "/mcps", "/mcp/x", "/x/mcp", "/"] {

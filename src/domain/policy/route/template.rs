@@ -49,6 +49,9 @@ pub(in crate::domain::policy) enum TemplateFault {
 /// How the names of scripts end that a server runs although more of a path follows.
 const SCRIPTS: [&str; 9] = ["php", "phtml", "cgi", "fcgi", "pl", "py", "asp", "aspx", "ashx"];
 
+/// What ends a path, or a query's value, once it is decoded.
+const QUERY_MARKS: [char; 3] = ['?', '#', '&'];
+
 /// How narrowly a piece says what it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
@@ -140,7 +143,9 @@ impl Template {
             Piece::Literal(literal) => {
                 let rest = segment.folded.strip_prefix(&literal.folded);
                 // Some apps take what follows a last dot for the answer's format.
-                rest.is_some_and(|rest| rest.is_empty() || at == last && rest.starts_with('.'))
+                rest.is_some_and(|rest| {
+                    rest.is_empty() || at == last && (rest.starts_with('.') || rest.starts_with(QUERY_MARKS))
+                })
             }
             Piece::Parameter(_) | Piece::Rest => true,
         };
@@ -154,15 +159,20 @@ impl Template {
     }
 
     /// The parts of a path that some app takes for one of this template's, each with the count of what goes before it. PHP
-    /// and CGI run a script whatever follows it, and behind its front controller PHP takes what follows for the path.
+    /// and CGI run a script whatever follows it, and behind its front controller PHP takes what follows for the path. A server
+    /// that decodes a path and writes it anew, or into a query (`/index.php?q=$uri`), ends it where a query has its marks.
     fn readings<'a>(&'a self, path: &'a NormalPath) -> impl Iterator<Item = (usize, &'a [Segment])> {
         let scripts = path.segments.iter().enumerate().filter(|(_, segment)| is_script(segment));
+        let marked =
+            path.segments.iter().enumerate().filter(|(_, segment)| segment.folded.contains(QUERY_MARKS));
+        let cut = marked.filter_map(|(at, _)| Some((0, path.segments.get(..=at)?)));
         let beside = scripts.flat_map(|(at, _)| {
             let (through, behind) = path.segments.split_at_checked(at + 1).unwrap_or_default();
             [(0, through), (at + 1, behind)]
         });
         std::iter::once((0, path.segments.as_slice()))
             .chain(beside)
+            .chain(cut)
             .filter(|(_, segments)| self.resembles(segments))
     }
 
