@@ -220,7 +220,7 @@ pub fn row(refusal: &Refusal) -> Row {
                 "method_not_allowed",
                 Http { status: 405, code: -32600 },
                 NEVER_SO,
-                format!("Only {allow} is served here."),
+                format!("This path does not take that method; it takes {allow}."),
             )
         },
         Refusal::KeyRequired { place } => of(

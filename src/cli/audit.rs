@@ -44,7 +44,7 @@ pub(super) struct Audit {
     /// Only with this reason
     #[arg(long)]
     reason: Option<String>,
-    /// Only with this argument, by its text; may be repeated
+    /// Only with this argument, by its text; of a plain request path.NAME, query.NAME or body.NAME; may be repeated
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = pair)]
     args: Vec<(String, String)>,
     /// Only rows not older than this, by the store's clock: 90s, 1h, 7d
@@ -118,7 +118,7 @@ fn unknown(reason: &str) -> Option<String> {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it as NAME=VALUE".to_owned()),
+        _ => Err("write it as NAME=VALUE, as in order_id=o1 or body.order_id=o1".to_owned()),
     }
 }
 

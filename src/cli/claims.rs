@@ -155,7 +155,12 @@ impl Which {
         };
         let mut found = opened.store.claims(&filter).await?;
         match (found.pop(), found.is_empty()) {
-            (None, _) => Err(Failure::failed(format!("there is no such claim: {}", sought(&filter)))),
+            (None, _) => {
+                let sought = sought(&filter);
+                Err(Failure::failed(format!(
+                    "there is no such claim: {sought}; claims list shows those that there are"
+                )))
+            }
             (Some(only), true) => Ok(only),
             (Some(last), false) => {
                 found.push(last);

@@ -91,7 +91,7 @@ pub(super) fn advice(
         None => lines.push("Nobody asks the app: look there whether it ran, then say so:".to_owned()),
     }
     let operator = if has_name() { "" } else { " --operator NAME" };
-    lines.push(format!("  oncegate claims resolve {named} --completed --because '…'{operator}   # it ran"));
+    lines.push(format!("  oncegate claims resolve {named} --completed --because '…'{operator}   # it ran (--response FILE: what retries get)"));
     lines.push(format!(
         "  oncegate claims resolve {named} --released --because '…'{operator}    # it did not"
     ));

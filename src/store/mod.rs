@@ -150,7 +150,7 @@ pub struct AuditFilter {
     pub decision: Option<Decision>,
     /// Only with this reason.
     pub reason: Option<String>,
-    /// Only where the arguments (JSON text) hold these members at the top level, as text: `order_id` = `ord_9f2`.
+    /// Only where the arguments (JSON text) hold these members, as text: `order_id` or `body.order_id` = `ord_9f2`.
     pub args: Vec<(String, String)>,
     /// Only rows not older than this, by the store's clock.
     pub since: Option<std::time::Duration>,

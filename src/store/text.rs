@@ -32,15 +32,24 @@ pub(super) fn indexed(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", whole.get(..cut).unwrap_or_default()))
 }
 
-/// Whether the JSON object `args` has all these members, by their text: a string's own, anything else as written.
+/// Whether the JSON object `args` has all these members, by their text: a string's own, anything else as written. A
+/// name that is no member's own is a path: `body.amount`.
 pub(super) fn has_members(args: Option<&str>, wanted: &[(String, String)]) -> bool {
     if wanted.is_empty() {
         return true;
     }
-    let parsed = args.and_then(|text| serde_json::from_str::<BTreeMap<String, &RawValue>>(text).ok());
-    parsed.is_some_and(|members| {
-        wanted.iter().all(|(name, text)| members.get(name).is_some_and(|value| is_text_of(text, value.get())))
+    args.is_some_and(|args| {
+        wanted.iter().all(|(name, text)| member(args, name).is_some_and(|value| is_text_of(text, value)))
     })
+}
+
+fn member<'a>(object: &'a str, path: &str) -> Option<&'a str> {
+    let members: BTreeMap<String, &'a RawValue> = serde_json::from_str(object).ok()?;
+    if let Some(value) = members.get(path) {
+        return Some(value.get());
+    }
+    let (name, rest) = path.split_once('.')?;
+    member(members.get(name)?.get(), rest)
 }
 
 fn is_text_of(text: &str, json: &str) -> bool {
@@ -72,6 +81,8 @@ mod tests {
         assert!(has("amount", "12.50"));
         assert!(has("note", "a\"b"));
         assert!(!has("order_id", "x"));
+        assert!(has("deep.order_id", "x"));
+        assert!(!has("deep.order_id.x", "x") && !has("deep.", "x"));
         assert!(!has("missing", "x"));
         assert!(!has_members(Some("not json"), &[("a".into(), "b".into())]));
         assert!(!has_members(None, &[("a".into(), "b".into())]));

@@ -76,6 +76,16 @@ async fn a_provider_that_honours_keys_gets_the_same_key_at_every_try() {
 }
 
 #[tokio::test]
+async fn whoever_waited_for_the_whole_timeout_of_a_provider_that_honours_keys_is_told_to_come_again() {
+    let scene = scene(Home::Sqlite).await;
+    scene.provider.script(REFUND, [Answer::hang(), Answer::http(200, "application/json", "{}")]);
+    let send = async || scene.form(REFUND, "k1", "charge=ch_1").send().await;
+    is(&send().await, 409, "outcome_unknown", "maybe", "same_key");
+    assert_eq!(send().await.status(), 200);
+    assert_eq!(scene.provider.plain(REFUND).len(), 2);
+}
+
+#[tokio::test]
 async fn a_provider_of_which_nothing_is_said_is_called_once_though_its_answer_is_lost() {
     on_every_store(async |home| {
         let scene = scene(home).await;

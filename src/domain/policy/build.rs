@@ -150,7 +150,8 @@ impl Checks<'_> {
                 None
             }
             (None, None) => {
-                self.mistakes.push(self.table.mistake("effect", "the key \"effect\" is missing"));
+                let help = "it may be \"read\", \"mutation\" or \"deny\"";
+                self.found("effect", "the key \"effect\" is missing", help);
                 None
             }
         }

@@ -88,7 +88,7 @@ async fn a_claim_is_shown_with_its_answer_and_its_audit_rows() {
         &house,
         &["claims", "show", "nothing", "--tool", "refund_order"],
         1,
-        "there is no such claim: key nothing; any tenant, service billing, tool refund_order",
+        "there is no such claim: key nothing; any tenant, service billing, tool refund_order; claims list shows",
     );
     for (tenant, tool, status) in [("acme", "refund_order", "completed"), ("other", "send_mail", "failed")] {
         let named = format!("\n  --tenant={tenant} --service=billing --tool={tool}   # {status}\n");

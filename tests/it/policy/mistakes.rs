@@ -54,7 +54,10 @@ fn an_unknown_effect_is_a_mistake_that_names_the_nearest_one() {
 
 #[test]
 fn an_operation_without_an_effect_is_a_mistake() {
-    check("[tools.t]\nscopes = [\"a\"]\n", "p.toml:1:1: the key \"effect\" is missing");
+    check(
+        "[tools.t]\nscopes = [\"a\"]\n",
+        "p.toml:1:1: the key \"effect\" is missing; it may be \"read\", \"mutation\" or \"deny\"",
+    );
 }
 
 #[test]

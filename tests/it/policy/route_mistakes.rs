@@ -22,7 +22,10 @@ fn a_route_has_a_method_and_a_path() {
         "method = 3\npath = \"/a\"",
         "p.toml:3:10: wrong type: integer 3, where a method like \"POST\", or a list of them, is due",
     );
-    check("[routes.r]\nmethod = \"GET\"\npath = \"/a\"\n", "p.toml:1:1: the key \"effect\" is missing");
+    check(
+        "[routes.r]\nmethod = \"GET\"\npath = \"/a\"\n",
+        "p.toml:1:1: the key \"effect\" is missing; it may be \"read\", \"mutation\" or \"deny\"",
+    );
 }
 
 #[test]

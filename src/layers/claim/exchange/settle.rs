@@ -132,8 +132,18 @@ where
             | Heard::NotRun(_)
             | Heard::Unknown => {
                 let met = seen.map(|seen| ledger::admit(row, &self.ask, seen.now, &settlement.terms));
-                let take_over_in =
-                    if let Some(Admission::Unknown { take_over_in }) = met { take_over_in } else { None };
+                let take_over_in = match met {
+                    Some(Admission::Unknown { take_over_in }) => take_over_in,
+                    // An attempt that used up its time has nothing to wait for: the next retry takes over.
+                    Some(Admission::Run { .. }) => Some(COME_BACK),
+                    Some(
+                        Admission::Abandon { .. }
+                        | Admission::Replay
+                        | Admission::Conflict(_)
+                        | Admission::InFlight { .. },
+                    )
+                    | None => None,
+                };
                 let retry_after = take_over_in.or_else(|| self.hears_more_in(seen?));
                 Err(Refusal::OutcomeUnknown { first_seen: made_at(settlement), retry_after })
             }
