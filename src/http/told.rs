@@ -76,16 +76,15 @@ impl Node {
 
     fn told(self) -> Json {
         let mut all = self.values;
-        let is_list = self.members.iter().all(|(name, _)| name.bytes().all(|byte| byte.is_ascii_digit()));
-        let members = self.members.into_iter().map(|(name, node)| (name, node.told()));
+        let (listed, named): (Vec<_>, Vec<_>) =
+            self.members.into_iter().partition(|(name, _)| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let is_list = !listed.is_empty();
+        all.extend(listed.into_iter().map(|(_, node)| node.told()));
+        if !named.is_empty() {
+            all.push(Json::object(named.into_iter().map(|(name, node)| (name, node.told()))));
+        }
         if is_list {
-            let listed = members.len() > 0;
-            all.extend(members.map(|(_, value)| value));
-            if listed {
-                return Json::Array(all);
-            }
-        } else {
-            all.push(Json::object(members));
+            return Json::Array(all);
         }
         match all.pop() {
             Some(only) if all.is_empty() => only,

@@ -108,6 +108,8 @@ fn the_audit_is_told_fields_and_of_files_their_names_and_sizes() {
 fn fields_within_fields_are_told_where_a_policys_paths_find_them() {
     told(FORM, "card[number]=4&card[cvc]=1&a=2", r#"{"card":{"number":"4","cvc":"1"},"a":"2"}"#);
     told(FORM, "card.number=4", r#"{"card":{"number":"4"}}"#);
+    // An element of a list hides nothing that is named beside it, nor is it hidden.
+    told(FORM, "card[number]=4&card[0][number]=5", r#"{"card":[{"number":"5"},{"number":"4"}]}"#);
     told(FORM, "card=x&card[number]=4&card[number]=5", r#"{"card":["x",{"number":["4","5"]}]}"#);
     told(FORM, "item[]=a&item[]=b", r#"{"item":["a","b"]}"#);
     told(FORM, "item[0][id]=a&item[1][id]=b&item[0][n]=2", r#"{"item":[{"id":"a","n":"2"},{"id":"b"}]}"#);
