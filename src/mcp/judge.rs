@@ -27,7 +27,7 @@ const FROM_INSIDE: [i64; 2] = [-32602, -32603];
 const TURNED_AWAY: [u16; 7] = [401, 403, 404, 405, 406, 413, 415];
 
 /// Statuses that in a re-run may speak of the retry rather than of the first attempt.
-const OF_THE_RETRY: [u16; 5] = [409, 422, 423, 425, 429];
+const OF_THE_RETRY: [u16; 6] = [409, 412, 422, 423, 425, 429];
 
 /// A JSON-RPC response, found to carry the call's own id.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -86,6 +86,22 @@ async fn whoever_waited_for_the_whole_timeout_of_a_provider_that_honours_keys_is
 }
 
 #[tokio::test]
+async fn a_retry_that_the_provider_does_not_let_in_says_nothing_of_the_first_try() {
+    let scene = scene(Home::Sqlite).await;
+    let answers = [403, 200].map(|status| Answer::http(status, "application/json", "{}"));
+    scene.provider.script(REFUND, [Answer::reset()].into_iter().chain(answers));
+    let send = async || scene.form(REFUND, "k1", "charge=ch_1&amount=500").send().await;
+    is(&send().await, 409, "outcome_unknown", "maybe", "same_key");
+    let reply = eventually("a retry to be let in", async || {
+        let reply = send().await;
+        (reply.status() != 409).then_some(reply)
+    })
+    .await;
+    assert_eq!(reply.status(), 200, "{reply:?}");
+    assert_eq!(scene.provider.plain(REFUND).len(), 3);
+}
+
+#[tokio::test]
 async fn a_provider_of_which_nothing_is_said_is_called_once_though_its_answer_is_lost() {
     on_every_store(async |home| {
         let scene = scene(home).await;

@@ -186,7 +186,7 @@ async fn in_a_second_run_what_may_speak_of_the_retry_proves_nothing() {
             ("ok".to_owned(), ok(), "completed"),
             ("isError".to_owned(), Answer::tool_error("exists"), "unknown"),
         ];
-        for status in [401, 404, 409, 422, 423, 425, 429] {
+        for status in [401, 404, 409, 412, 422, 423, 425, 429] {
             seconds.push((format!("HTTP {status}"), Answer::http(status, "text/plain", ""), "unknown"));
         }
         for (status, code) in [(200, -32600), (409, 40_901), (429, 42_900)] {

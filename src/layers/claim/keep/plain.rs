@@ -45,7 +45,7 @@ impl Keeper<'_> {
         let may_be_kept = kept.body.len() <= self.limit && !secret;
         let response = may_be_kept.then(|| kept.encode());
         End {
-            came: Came::Completed { response, doubtful_in_rerun: is_of_the_retry(status) },
+            came: Came::Completed { response, doubtful_in_rerun: may_speak_of_the_retry(status) },
             heard: Heard::Answer { kept, beside },
             reason: None,
             executed: Executed::Yes,
@@ -61,13 +61,19 @@ fn unread(status: u16, meaning: Meaning) -> End {
         return End::not_run(Refusal::ExecutionFailed { detail: None }, Some(status));
     }
     End {
-        came: Came::Completed { response: None, doubtful_in_rerun: is_of_the_retry(status) },
+        came: Came::Completed { response: None, doubtful_in_rerun: may_speak_of_the_retry(status) },
         heard: Heard::NotShown,
         reason: None,
         executed: Executed::Yes,
         summary: None,
         status: Some(status),
     }
+}
+
+/// Whether such an answer may speak of the retry, where the request was sent before. An app that does not let the caller in
+/// by now says nothing of what it did before.
+fn may_speak_of_the_retry(status: u16) -> bool {
+    status == 403 || is_of_the_retry(status)
 }
 
 /// What the first client hears beside what is kept.
