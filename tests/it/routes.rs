@@ -196,28 +196,34 @@ async fn an_answer_that_got_lost_is_unknown_and_runs_no_second_time() {
 
 #[tokio::test]
 async fn a_status_completes_releases_or_says_nothing_as_the_policy_says() {
-    let Scene { upstream, gate: _gate, client } = scene(Home::Sqlite).await;
-    let lock = |key: &str| client.plain("PUT /api/locks/l1").header("Idempotency-Key", key);
-    let name = "PUT /api/locks/l1";
-    let json =
-        |status: u16| Answer::http(status, "application/json", &json!({ "status": status }).to_string());
-    // Released: the client hears the app's own answer, and the key may try again.
-    upstream.script(name, [json(404), json(200)]);
-    let first = lock("k1").send().await;
-    assert_eq!((first.status(), replayed(&first), first.json()["status"].clone()), (404, false, json!(404)));
-    let second = lock("k1").send().await;
-    assert_eq!((second.status(), replayed(&second)), (200, false));
-    assert!(replayed(&lock("k1").send().await));
-    // Not named, so unknown.
-    upstream.script(name, [json(409), json(200)]);
-    is(&lock("k2").send().await, 409, "outcome_unknown", "maybe", "no");
-    is(&lock("k2").send().await, 409, "outcome_unknown", "maybe", "no");
-    // By default a refusal of the app's is its answer.
-    upstream.script(REFUND, [json(422), json(200)]);
-    assert_eq!(refund(&client, "k3").send().await.status(), 422);
-    let again = refund(&client, "k3").send().await;
-    assert_eq!((again.status(), replayed(&again)), (422, true));
-    assert_eq!(upstream.plain(REFUND).len(), 1);
+    on_every_store(async |home| {
+        let Scene { upstream, gate: _gate, client } = scene(home).await;
+        let lock = |key: &str| client.plain("PUT /api/locks/l1").header("Idempotency-Key", key);
+        let name = "PUT /api/locks/l1";
+        let json =
+            |status: u16| Answer::http(status, "application/json", &json!({ "status": status }).to_string());
+        // Released: the client hears the app's own answer, and the key may try again.
+        upstream.script(name, [json(404), json(200)]);
+        let first = lock("k1").send().await;
+        assert_eq!(
+            (first.status(), replayed(&first), first.json()["status"].clone()),
+            (404, false, json!(404))
+        );
+        let second = lock("k1").send().await;
+        assert_eq!((second.status(), replayed(&second)), (200, false));
+        assert!(replayed(&lock("k1").send().await));
+        // Not named, so unknown.
+        upstream.script(name, [json(409), json(200)]);
+        is(&lock("k2").send().await, 409, "outcome_unknown", "maybe", "no");
+        is(&lock("k2").send().await, 409, "outcome_unknown", "maybe", "no");
+        // By default a refusal of the app's is its answer.
+        upstream.script(REFUND, [json(422), json(200)]);
+        assert_eq!(refund(&client, "k3").send().await.status(), 422);
+        let again = refund(&client, "k3").send().await;
+        assert_eq!((again.status(), replayed(&again)), (422, true));
+        assert_eq!(upstream.plain(REFUND).len(), 1);
+    })
+    .await;
 }
 
 #[tokio::test]
