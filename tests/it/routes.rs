@@ -275,6 +275,23 @@ async fn a_switch_of_protocols_that_nobody_asked_for_is_no_answer() {
     is(&note, 502, "no_gateway", "maybe", "no");
 }
 
+#[tokio::test]
+async fn an_answer_that_stands_still_for_the_whole_timeout_is_given_up() {
+    let Scene { upstream, gate: _gate, client } = scene(Home::Sqlite).await;
+    let begun = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf";
+    upstream.script("GET /api/orders/o1", [Answer::raw(vec![Step::Send(begun.into()), Step::Hang])]);
+    let mut socket = client.plain("GET /api/orders/o1").open().await.into_socket();
+    let read = tokio::time::timeout(Duration::from_secs(15), async {
+        use tokio::io::AsyncReadExt as _;
+        let mut all = Vec::new();
+        // However the connection ends, what came before is kept.
+        let _cut = socket.read_to_end(&mut all).await.is_err();
+        all
+    });
+    let text = String::from_utf8(read.await.expect("the answer ends, cut")).expect("text");
+    assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("half"), "{text}");
+}
+
 async fn read_head(socket: &mut tokio::net::TcpStream) -> String {
     use tokio::io::AsyncReadExt as _;
     let mut text = Vec::new();

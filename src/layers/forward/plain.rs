@@ -15,15 +15,16 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::time::timeout;
 use tracing::warn;
 
-use self::moving::Pace;
+use self::moving::{Flowing, Pace};
 use super::{Forwarded, Note, Road, SendFault, unsent_or_lost};
 use crate::domain::policy::{Meaning, Operation};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
 use crate::layers::plain::{Going, GoingBody, Plain, Shown, shown};
-use crate::mcp::collect::MAX_ANSWER_BYTES;
+use crate::mcp::collect::{MAX_ANSWER_BYTES, Media, media};
 use crate::upstream::headers;
 use crate::upstream::headers::provider::Said;
 use crate::wire::envelope::{AnyError, Body, full};
@@ -134,12 +135,16 @@ impl Road {
         let mut headers = self.passed_plain(method, &parts);
         let mut note = Note { status: parts.status.as_u16(), ..Note::default() };
         let body = if operation.reads_results() {
-            let Whole::Read(bytes) = whole(body).await else { return Err(Refusal::ReadFailed) };
+            let reading = timeout(self.timeout, whole(body)).await;
+            let Ok(Whole::Read(bytes)) = reading else { return Err(Refusal::ReadFailed) };
             let Shown { bytes, summary, .. } = shown(operation, &mut headers, bytes);
             note.summary = summary;
             full(bytes)
-        } else {
+        } else if media(&parts.headers) == Media::Events {
+            // Silence is no fault in it.
             body.map_err(AnyError::from).boxed_unsync()
+        } else {
+            Flowing::new(body, self.timeout).boxed_unsync()
         };
         let mut response: Response<Body> = Response::new(body);
         *response.status_mut() = parts.status;

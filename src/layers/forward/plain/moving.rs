@@ -1,7 +1,7 @@
-//! The patience with a request whose body comes bit by bit.
+//! The patience with what comes bit by bit: a request's body, and an answer's.
 //!
-//! Promises: an upload may take as long as it moves; once nothing moved for the whole time that an upstream has to answer,
-//! waiting is over.
+//! Promises: an upload and a download may take as long as they move; once nothing moved for the whole time that an
+//! upstream has to answer, waiting is over.
 //!
 //! Absent on purpose: a limit to the whole, which would cut a large upload on a slow line.
 
@@ -13,7 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use tokio::time::{Instant, sleep_until};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::upstream::{AnyError, Source};
 
@@ -78,6 +79,46 @@ impl Body for Moving {
         let next = std::task::ready!(Pin::new(&mut self.inner).poll_frame(cx));
         self.pace.moves();
         Poll::Ready(next)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// An answer's body, for as long as it moves.
+pub(super) struct Flowing {
+    inner: Incoming,
+    patience: Duration,
+    /// Since it moved last.
+    silence: Pin<Box<Sleep>>,
+}
+
+impl Flowing {
+    /// Which may be silent for so long.
+    pub(super) fn new(inner: Incoming, patience: Duration) -> Self {
+        Self { inner, patience, silence: Box::pin(sleep(patience)) }
+    }
+}
+
+impl Body for Flowing {
+    type Data = Bytes;
+    type Error = AnyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, AnyError>>> {
+        if let Poll::Ready(next) = Pin::new(&mut self.inner).poll_frame(cx) {
+            let until = Instant::now() + self.patience;
+            self.silence.as_mut().reset(until);
+            return Poll::Ready(next.map(|frame| frame.map_err(AnyError::from)));
+        }
+        self.silence.as_mut().poll(cx).map(|()| Some(Err("the upstream's answer stood still".into())))
     }
 
     fn is_end_stream(&self) -> bool {
