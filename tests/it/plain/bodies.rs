@@ -76,6 +76,13 @@ fn an_escape_that_is_none_is_refused_in_a_form() {
 }
 
 #[test]
+fn a_form_of_very_many_fields_is_refused_before_they_are_looked_through() {
+    let most = "a=1&".repeat(10_000);
+    assert!(accepted(FORM, &most).told().is_some());
+    check(FORM, format!("{most}a=1&a"), "unreadable: it has more than 10,000 fields");
+}
+
+#[test]
 fn a_query_counts_by_its_pairs() {
     let canonical = |query: &str| Query::of(&target(&format!("/api{query}"))).canonical();
     assert_eq!(canonical(""), canonical("?"));
