@@ -165,7 +165,7 @@ impl Service<Claimed> for Forward {
             match what {
                 ClaimedWhat::Owned(owned) => Ok(road.run(&head, &owned).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
-                ClaimedWhat::Open { going, operation } => road.open(&head, going, &operation).await,
+                ClaimedWhat::Open { going, operation } => Box::pin(road.open(&head, going, &operation)).await,
                 ClaimedWhat::Act { request } => road.act(&head, &request).await,
                 ClaimedWhat::Passage { message, policy } => road.pass(&head, message, &policy).await,
                 ClaimedWhat::Listen { resumed, policy } => road.listen(&head, resumed, &policy).await,

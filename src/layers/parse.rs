@@ -200,7 +200,8 @@ impl Bounds {
     {
         let (parts, body) = request.into_parts();
         if !self.is_endpoint(&parts.uri) {
-            return self.parse_plain(asked, verified, parts, body).await;
+            // On the heap: messages do not carry its state along.
+            return Box::pin(self.parse_plain(asked, verified, parts, body)).await;
         }
         let sessions = match Self::wants(&parts) {
             Ok(sessions) => sessions,

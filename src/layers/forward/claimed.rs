@@ -74,7 +74,8 @@ impl Road {
         let request = match &mutation.sends {
             Sends::Message(request) => request,
             Sends::Plain(plain) => {
-                return self.exchange_plain(head, plain, &mutation.operation, &key).await;
+                // On the heap: messages do not carry its state along.
+                return Box::pin(self.exchange_plain(head, plain, &mutation.operation, &key)).await;
             }
         };
         let body = Json::Object(request.outgoing()).to_bytes();
