@@ -15,12 +15,14 @@ pub mod jobs;
 pub mod journal;
 mod keep;
 mod open;
+mod pause;
 mod read;
 pub mod reconcile;
 mod resumed;
 mod sessions;
 mod several;
 mod storing;
+mod twins;
 mod unenforced;
 mod watch;
 

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use tokio::time::sleep;
 use tracing::{error, info};
 
+use super::pause::Pause;
 use super::storing;
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
@@ -52,7 +53,7 @@ impl Emptier {
     pub async fn keep_empty(self) -> Infallible {
         let mut waiting = self.spool.waiting();
         let standing = self.store.standing();
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Pause::between(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             // Its other end is in the spool, which this holds.
             let _open = waiting.wait_for(|records| *records > 0).await.is_ok();
@@ -60,11 +61,10 @@ impl Emptier {
             match self.pass().await {
                 Ok(0) => {
                     info!("The spool is empty.");
-                    pause = FIRST_PAUSE;
+                    pause = Pause::between(FIRST_PAUSE, LONGEST_PAUSE);
                 }
                 Ok(_) => {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause.over().await;
                 }
                 Err(fault) => {
                     error!(error = %Chain(&fault), "What waits in the spool cannot be had.");

@@ -48,9 +48,6 @@ use crate::wire;
 /// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest pause of a settlement that waits for the store.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
 /// What a caller is told to wait, at most, before it asks again what came of a call that somebody else has in hand.
 pub(super) const COME_BACK: Duration = Duration::from_secs(2);
 

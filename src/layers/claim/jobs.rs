@@ -17,11 +17,11 @@ pub use self::report::{Reported, Told, Work};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
-use super::exchange::{COME_BACK, FIRST_PAUSE, LONGEST_PAUSE};
+use super::exchange::COME_BACK;
+use super::pause::Pause;
 use super::{Clerk, storing};
 use crate::domain::actor::Actor;
 use crate::domain::answer::Kept;
@@ -32,12 +32,12 @@ use crate::domain::key::Key;
 use crate::domain::ledger::{
     self, Admission, Ask, AskedRound, Attempt, AttemptKind, Came, ClaimId, Conflict, Draft, Expect, Terms,
 };
-use crate::domain::policy::{Duplicate, Forwarded, Kind, Mutation, Operation};
+use crate::domain::policy::{Forwarded, Kind, Mutation, Operation};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::authorize::short;
 use crate::spool::{Known, Settlement};
-use crate::store::{Seen, StoreError, Swap, TwinOf, Write, event_id};
+use crate::store::{Seen, StoreError, Swap, Write, event_id};
 
 /// How often a claim is decided anew because its row changed in between.
 const MAX_TURNS: u32 = 16;
@@ -146,14 +146,13 @@ impl Clerk {
     fn give_back(self: &Arc<Self>, settlement: Settlement) {
         let clerk = Arc::clone(self);
         self.tasks.spawn(async move {
-            let mut pause = FIRST_PAUSE;
+            let mut pause = Pause::of_storing();
             while let Err(fault) = storing::store(&*clerk.store, clerk.journal.meter(), &settlement).await {
                 warn!(error = %Chain(&fault), "A job that nobody began waits for the store to be given back.");
                 if clerk.journal.keep(&settlement).await {
                     return;
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause.over().await;
             }
         });
     }
@@ -207,7 +206,11 @@ impl<'a> Claiming<'a> {
             seen = match ledger::admit(seen.row.as_ref(), &self.ask, seen.now, &self.terms) {
                 Admission::Run { expect, draft, attempt } => {
                     let none_ran = attempt.kind == AttemptKind::First;
-                    let twin = if none_ran { self.look_out().await? } else { None };
+                    let twin = if none_ran {
+                        self.clerk.look_out(&self.id, &self.ask, self.rule).await?
+                    } else {
+                        None
+                    };
                     let draft = ledger::hand_out(*draft, &attempt, twin.clone());
                     let unheard = self.unheard(expect, &draft, attempt.clone());
                     match self.swap(expect, draft, None).await {
@@ -307,25 +310,6 @@ impl<'a> Claiming<'a> {
         };
         self.clerk.append(event).await.map_err(|fault| unavailable(&fault, Some(first_seen)))?;
         Ok(Handed::Replay(result))
-    }
-
-    /// The earlier key of a twin, where the policy looks out for one.
-    async fn look_out(&self) -> Result<Option<String>, Refusal> {
-        let Some(twin) = self.rule.twin() else { return Ok(None) };
-        let of = TwinOf {
-            id: self.id.clone(),
-            user: self.ask.facts.user_id.clone(),
-            args_hashes: self.ask.accepted_hashes.clone(),
-            window: twin.window,
-        };
-        let found = self.clerk.store.twin(&of).await.map_err(|fault| unavailable(&fault, None))?;
-        match (found, twin.then) {
-            (None, _) => Ok(None),
-            (Some(earlier), Duplicate::Flag) => Ok(Some(earlier.key)),
-            (Some(earlier), Duplicate::Refuse) => {
-                Err(Refusal::PossibleDuplicate { earlier_key: earlier.key, first_seen: earlier.created_at })
-            }
-        }
     }
 
     async fn swap(&self, expect: Expect, next: Draft, event: Option<AuditEvent>) -> Result<Swap, StoreError> {

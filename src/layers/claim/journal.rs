@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tracing::{error, warn};
 
+use super::pause::Pause;
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
 use crate::domain::mode::WhenStoreDown;
@@ -29,7 +30,10 @@ const PLACES: usize = 1024;
 /// How many are handed to the store at once; it groups them.
 const AT_ONCE: usize = 64;
 
-/// How long a row waits before the store is tried again, at most.
+/// How long a row waits before the store is tried again.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The same, at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The queue's inlet. Cheap to clone; the queue ends when the last one is dropped.
@@ -224,14 +228,13 @@ async fn empty(books: Arc<Books>, mut outlet: mpsc::Receiver<Queued>) {
 
 async fn write(books: &Books, queued: Queued) {
     let Queued { event, mut room } = queued;
-    let mut pause = Duration::from_millis(100);
+    let mut pause = Pause::between(FIRST_PAUSE, LONGEST_PAUSE);
     while let Err(fault) = books.write(&event, room.take()).await {
         warn!(error = %Chain(&fault), "A read's row waits for the store.");
         if books.standing.is_away() && books.spool.is_none() {
             books.standing.there().await;
         } else {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause.over().await;
         }
     }
 }

@@ -9,13 +9,12 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::Clerk;
-use super::exchange::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::keep::{End, Heard, OUTCOME_UNKNOWN};
+use super::pause::Pause;
 use crate::domain::answer::Kept;
 use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::chain::Chain;
@@ -59,7 +58,7 @@ pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::
         }
     };
     let Some(end) = settlement.end(reply) else { return say(Err(Refusal::Internal)) };
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Pause::of_storing();
     loop {
         match settlement.store(&end).await {
             Ok(verdict) => return say(verdict),
@@ -68,8 +67,7 @@ pub(super) async fn settle(settlement: Settlement, reply: Reply, tell: oneshot::
                 let attempt = settlement.attempt;
                 error!(tenant, tool, key, %attempt, came_to = settlement.comes_to(&end), error = %Chain(&fault), "A settlement waits for the store.");
                 say(heard(&end, Marks { not_recorded: true, ..Marks::default() }));
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause.over().await;
             }
         }
     }

@@ -17,7 +17,7 @@ use super::{COME_BACK, Exchange, first_seen, unavailable};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
 use crate::domain::ledger::{Attempt, AttemptKind, Draft, Expect, Held, Status, Terms};
-use crate::domain::policy::{Duplicate, Mutation as MutationRule};
+use crate::domain::policy::Mutation as MutationRule;
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::claim::Claimed;
@@ -25,7 +25,7 @@ use crate::layers::claim::flights::Pen;
 use crate::layers::claim::reconcile::{Asked, Occasion};
 use crate::layers::forward::Forwarded;
 use crate::spool::Known;
-use crate::store::{Seen, StoreError, Swap, TwinOf, event_id};
+use crate::store::{Seen, StoreError, Swap, event_id};
 
 /// How often a claim is decided anew because its row changed in between, before the caller is asked to come back.
 const MAX_TURNS: u32 = 16;
@@ -102,7 +102,7 @@ where
                         self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
                     }
                     if attempt.kind == AttemptKind::First && twin.is_none() {
-                        twin = self.look_out(rule).await?;
+                        twin = self.clerk.look_out(&self.id, &self.ask, rule).await?;
                     }
                     let deadline = Instant::now() + terms.upstream_timeout;
                     match self.claim(expect, draft, attempt).await? {
@@ -209,26 +209,5 @@ where
             }
             Swap::Mismatch { row, now } => Seen { row: row.map(|row| *row), now },
         })
-    }
-
-    /// The earlier key of a twin, where the policy looks out for one.
-    async fn look_out(&self, rule: &MutationRule) -> Result<Option<String>, Refusal> {
-        let Some(twin) = rule.twin() else {
-            return Ok(None);
-        };
-        let of = TwinOf {
-            id: self.id.clone(),
-            user: self.ask.facts.user_id.clone(),
-            args_hashes: self.ask.accepted_hashes.clone(),
-            window: twin.window,
-        };
-        let found = self.clerk.store.twin(&of).await.map_err(|fault| unavailable(&fault))?;
-        match (found, twin.then) {
-            (None, _) => Ok(None),
-            (Some(earlier), Duplicate::Flag) => Ok(Some(earlier.key)),
-            (Some(earlier), Duplicate::Refuse) => {
-                Err(Refusal::PossibleDuplicate { earlier_key: earlier.key, first_seen: earlier.created_at })
-            }
-        }
     }
 }

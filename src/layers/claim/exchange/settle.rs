@@ -4,12 +4,11 @@
 //! hears that it is not recorded. What was not stored at once waits in the spool, for whoever empties that; without one,
 //! or where it is full, the exchange itself goes on trying.
 
-use tokio::time::sleep;
 use tower::Service;
 use tracing::{error, warn};
 
 use super::ask::Unsure;
-use super::{COME_BACK, Exchange, FIRST_PAUSE, LONGEST_PAUSE};
+use super::{COME_BACK, Exchange};
 use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
 use crate::domain::ledger::{self, Admission, Attempt, Came, Held, Status, Terms};
@@ -18,6 +17,7 @@ use crate::domain::time::Timestamp;
 use crate::layers::Answer;
 use crate::layers::claim::Claimed;
 use crate::layers::claim::keep::{End, Heard};
+use crate::layers::claim::pause::Pause;
 use crate::layers::claim::storing::{self, Stored};
 use crate::layers::forward::Forwarded;
 use crate::spool::{Known, Settlement};
@@ -74,7 +74,7 @@ where
         let (store, journal) = (&self.clerk.store, &self.clerk.journal);
         // From here on the row may say more than this process knows: other gates may give the answer already.
         self.pen.as_ref().inspect(|pen| pen.put_down());
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Pause::of_storing();
         loop {
             let fault = match storing::store(&**store, journal.meter(), &settlement).await {
                 Ok(Stored::Done(seen)) => {
@@ -103,8 +103,7 @@ where
             if standing.is_away() {
                 standing.there().await;
             } else {
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause.over().await;
             }
         }
     }
