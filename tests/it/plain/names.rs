@@ -167,8 +167,8 @@ fn a_tenant_in_a_body_is_told_too() {
 }
 
 #[test]
-fn a_form_of_very_many_fields_is_read() {
-    let fields: Vec<String> = (0..20_000).map(|at| format!("N.{at}[]=value")).collect();
+fn a_form_of_as_many_fields_as_it_may_have_is_read() {
+    let fields: Vec<String> = (0..10_000).map(|at| format!("N.{at}[]=value")).collect();
     let told = read(FORM, fields.join("&")).expect("it is a form").told().expect("it has fields");
-    assert_eq!(told.get("N").and_then(|names| names.as_array()).map(<[_]>::len), Some(20_000));
+    assert_eq!(told.get("N").and_then(|names| names.as_array()).map(<[_]>::len), Some(10_000));
 }
