@@ -176,6 +176,19 @@ impl Bounds {
         self.mcp_path.as_deref() == Some(target.path()) && target.query().is_none()
     }
 
+    /// A body that is read whole, within its bounds.
+    async fn whole<B>(&self, body: B) -> Result<Bytes, Refusal>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+    {
+        let reading = read_body(body, self.request_body);
+        match tokio::time::timeout(self.body_time, reading).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(BodyFault::TooLarge)) => Err(Refusal::BodyTooLarge { limit: self.request_body }),
+            Ok(Err(BodyFault::Cut)) | Err(_) => Err(Refusal::BodyCut),
+        }
+    }
+
     /// What a head asks of a session; nothing where a message follows.
     fn wants(parts: &Parts) -> Result<Option<What>, Refusal> {
         match parts.method {
@@ -216,12 +229,7 @@ impl Bounds {
             let tasks = Named::default();
             return Ok(Parsed { head: Head { asked, caller, headers, era, tasks, keeps_key: false }, what });
         }
-        let reading = read_body(body, self.request_body);
-        let bytes = match tokio::time::timeout(self.body_time, reading).await {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(BodyFault::TooLarge)) => return Err(Refusal::BodyTooLarge { limit: self.request_body }),
-            Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
-        };
+        let bytes = self.whole(body).await?;
         let caller = Caller::Verified(verified);
         let parsed = Parsed::read(asked, caller, parts.headers, &parts.uri, &bytes)?;
         if matches!(parsed.what, What::Call { .. }) && headers::takes_events(&parsed.head.headers) {

@@ -9,7 +9,7 @@ use http::header::USER_AGENT;
 
 use super::facts::Told;
 use super::take::key_in_header;
-use super::{AllowedWhat, Court, Mutation, Sends};
+use super::{AllowedWhat, Court, Mutation, Sends, place_of_key};
 use crate::domain::actor::Actor;
 use crate::domain::fingerprint::Fingerprints;
 use crate::domain::json::{Json, Object, folded};
@@ -148,7 +148,7 @@ fn decide(head: &Head, matched: &Matched, weighed: Weighed) -> Result<Decided, R
             Ok(Decided::Open(Ground::Unkeyed))
         }
         (None, Some(KeyRule::Optional | KeyRule::Required) | None) => {
-            Err(Refusal::KeyRequired { place: "the Idempotency-Key header".to_owned() })
+            Err(Refusal::KeyRequired { place: place_of_key(operation) })
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::http::overrides::refuse_override;
 use crate::http::reading::{Reading, reading};
 use crate::http::scanned::{Scanned, Tenancy};
 use crate::layers::Asked;
-use crate::layers::body::{BodyFault, forget, read_body};
+use crate::layers::body::forget;
 use crate::layers::caller::Caller;
 use crate::layers::plain::{Matched, MatchedBody, coming};
 use crate::mcp::message::Era;
@@ -121,17 +121,7 @@ impl Bounds {
                 let finding = Some(scanned.finding());
                 MatchedBody::Coming { source: scanned.map_err(Into::into).boxed_unsync(), finding }
             }
-            Reading::Whole => {
-                let reading = read_body(body, self.request_body);
-                let bytes = match tokio::time::timeout(self.body_time, reading).await {
-                    Ok(Ok(bytes)) => bytes,
-                    Ok(Err(BodyFault::TooLarge)) => {
-                        return Err(Refusal::BodyTooLarge { limit: self.request_body });
-                    }
-                    Ok(Err(BodyFault::Cut)) | Err(_) => return Err(Refusal::BodyCut),
-                };
-                MatchedBody::Whole(Content::read(&parts.headers, bytes)?)
-            }
+            Reading::Whole => MatchedBody::Whole(Content::read(&parts.headers, self.whole(body).await?)?),
         };
         let Found { policy, operation, parameters, target, .. } = found;
         let matched = Matched { policy, operation, parameters, method: parts.method, target, body };
