@@ -5,7 +5,7 @@
 #   make test         every test, on SQLite and on a PostgreSQL that is started for the run
 #   make conformance  the official MCP suite, against fixture servers directly and through the gate
 #   make storm        several gates, everything around them broken, and a checker (STORM="--help": what can be asked)
-#   make check        format, lints, documentation, licences, spelling
+#   make check        format, lints, documentation, licences, spelling, and what deploy/ holds
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test conformance storm check
@@ -48,7 +48,8 @@ check: $(STAMP)
 	cargo fetch --locked --quiet
 	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
 	typos
-	shellcheck .ci/run tests/parts tests/with-postgres tests/clients/install tests/conformance/install
+	shellcheck .ci/run tests/parts tests/with-postgres tests/clients/install tests/conformance/install tests/deploy/install tests/deploy/check
+	tests/deploy/check
 
 # Tools that look at the code, in an environment of their own: nothing on the machine changes.
 $(STAMP):
