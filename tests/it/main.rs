@@ -67,6 +67,7 @@ mod store;
 mod streams;
 mod tasks;
 mod terms;
+mod told;
 mod transport;
 mod turns;
 mod waiting;
