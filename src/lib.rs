@@ -54,7 +54,7 @@
 //! server                     listeners, connections, drain
 //! stack  admin  janitor      the life of one call, whole; health, counts, the jobs' gate; claims that nobody looks after
 //! layers                     its steps, one file each
-//! upstream  wire             what goes out; what the client hears
+//! upstream  wire  story      what goes out; what the client hears; what became of a key, told
 //! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
@@ -76,6 +76,7 @@ pub mod server;
 pub mod spool;
 pub mod stack;
 pub mod store;
+pub mod story;
 pub mod tls;
 pub mod upstream;
 pub mod wire;

@@ -16,6 +16,7 @@ use crate::domain::mode::{REPLAY, WOULD};
 use crate::domain::policy::GATE_REASONS;
 use crate::domain::units::parse_duration;
 use crate::store::{AuditFilter, RecordedEvent};
+use crate::story::words::{short, time};
 
 /// Lists audit rows, oldest first: the newest that fit every filter.
 #[derive(Args)]
@@ -78,6 +79,7 @@ impl Audit {
             args: self.args,
             since: self.since,
             limit: self.limit,
+            ..AuditFilter::default()
         };
         let events = opened.store.events(&filter).await?;
         screen::show(&match (self.json, events.is_empty()) {
@@ -134,7 +136,7 @@ pub(super) fn table(events: &[RecordedEvent]) -> String {
         .map(|row| {
             let (event, facts) = (&row.event, &row.event.facts);
             [
-                rows::time(row.at),
+                time(row.at),
                 facts.tenant_id.clone(),
                 facts.user_id.clone(),
                 rows::operation(&facts.service, &facts.tool),
@@ -143,7 +145,7 @@ pub(super) fn table(events: &[RecordedEvent]) -> String {
                 event.reason.clone().unwrap_or_default(),
                 event.executed.as_str().to_owned(),
                 event.duration_ms.map(|ms| ms.to_string()).unwrap_or_default(),
-                screen::short(facts.args.as_deref().unwrap_or_default(), 60),
+                short(facts.args.as_deref().unwrap_or_default(), 60),
             ]
         })
         .collect();

@@ -6,12 +6,15 @@ use clap::{ArgGroup, Args, Subcommand};
 use super::failure::Failure;
 use super::open::Opened;
 use super::resolve::Resolve;
-use super::{audit, next, rows, screen};
+use super::{audit, rows, screen};
 use crate::config::ConfigFlags;
 use crate::domain::json::{Json, Object};
 use crate::domain::ledger::{ClaimId, Status};
+use crate::domain::policy::Operation;
 use crate::domain::time::Timestamp;
 use crate::store::{AuditFilter, ClaimFilter, ListedClaim};
+use crate::story::next::{self, Line};
+use crate::story::words::{about, beside_the_key, time, word};
 
 /// How many audit rows `show` shows of one claim.
 const SHOWN_EVENTS: u32 = 50;
@@ -136,8 +139,7 @@ impl Show {
             .of(&found.id.service)
             .and_then(|policy| policy.of_name(&found.id.tool))
             .map(AsRef::as_ref);
-        let advice = next::advice(&found, &name(&opened, &found.id).await?, now, operation);
-        let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
+        let advice = advice(&found, &name(&opened, &found.id).await?, now, operation);
         Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
     }
 }
@@ -186,14 +188,33 @@ fn sought(filter: &ClaimFilter) -> String {
 /// What names this claim in a command, and no other: its key, and what else it needs where several have that.
 async fn name(opened: &Opened, id: &ClaimId) -> Result<String, Failure> {
     let filter = ClaimFilter { key: Some(id.key.clone()), limit: 2, ..ClaimFilter::default() };
-    let key = format!("--key={}", screen::word(&id.key));
+    let key = format!("--key={}", word(&id.key));
     let is_only = opened.store.claims(&filter).await?.len() < 2;
     Ok(if is_only { key } else { format!("{key} {}", beside_the_key(id)) })
 }
 
-fn beside_the_key(ClaimId { tenant, service, tool, .. }: &ClaimId) -> String {
-    let [tenant, service, tool] = [tenant, service, tool].map(|name| screen::word(name));
-    format!("--tenant={tenant} --service={service} --tool={tool}")
+/// What may be done about it, below a sheet; nothing where nothing needs to be.
+fn advice(found: &ListedClaim, named: &str, now: Timestamp, operation: Option<&Operation>) -> String {
+    let signed = if has_name() { "" } else { " --operator NAME" };
+    let lines = next::advice(&found.id, &found.claim, (named, signed), now, operation);
+    let typed = |line: &Line| match line {
+        Line::Say(_) => 0,
+        Line::Command { typed, .. } => typed.chars().count(),
+    };
+    let width = lines.iter().map(typed).max().unwrap_or_default();
+    let text = lines.iter().fold(String::new(), |text, line| {
+        text + "\n"
+            + &screen::plain(&match line {
+                Line::Say(sentence) => sentence.clone(),
+                Line::Command { typed, means } => format!("  {typed:width$}   # {means}"),
+            })
+    });
+    if text.is_empty() { text } else { format!("{text}\n") }
+}
+
+/// Whether the environment says who the operator is.
+fn has_name() -> bool {
+    std::env::var("USER").is_ok_and(|name| !name.trim().is_empty())
 }
 
 fn lines(claims: &[ListedClaim], with_answer: bool) -> String {
@@ -215,14 +236,14 @@ async fn table(opened: &Opened, claims: &[ListedClaim]) -> Result<String, Failur
             let operation =
                 policies.of(&id.service).and_then(|policy| policy.of_name(&id.tool)).map(AsRef::as_ref);
             [
-                rows::time(claim.created_at),
+                time(claim.created_at),
                 id.tenant.clone(),
                 claim.user.clone(),
                 rows::operation(&id.service, &id.tool),
                 id.key.clone(),
                 claim.status.as_str().to_owned(),
-                next::about(now.since(claim.settled_at.unwrap_or(claim.created_at))),
-                next::next(found, now, operation),
+                about(now.since(claim.settled_at.unwrap_or(claim.created_at))),
+                next::next(id, claim, now, operation),
             ]
         })
         .collect();

@@ -10,7 +10,6 @@ mod claims;
 mod drain;
 mod failure;
 mod log;
-mod next;
 mod open;
 mod policy;
 mod resolve;

@@ -7,11 +7,7 @@ use crate::domain::audit::Facts;
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::time::Timestamp;
 use crate::store::{ListedClaim, RecordedEvent};
-
-/// RFC 3339, in UTC, to the microsecond.
-pub(super) fn time(at: Timestamp) -> String {
-    jiff::Timestamp::from_microsecond(at.as_micros()).map_or_else(|_| "?".to_owned(), |at| format!("{at:.6}"))
-}
+use crate::story::words::time;
 
 /// One row of `audit_events`.
 pub(super) fn event(row: &RecordedEvent) -> Json {

@@ -51,23 +51,6 @@ fn is_obeyed(character: char) -> bool {
         || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// `text`, as a shell takes it whole.
-pub(super) fn word(text: &str) -> String {
-    let is_safe = |character: char| character.is_ascii_alphanumeric() || "-_.:/@%+,".contains(character);
-    if !text.is_empty() && text.chars().all(is_safe) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// `text`, cut where it is longer than `most` characters.
-pub(super) fn short(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
 /// A table: every column as wide as its widest cell, the last one as long as it likes.
 pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
     let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned))

@@ -15,12 +15,13 @@ mod standing;
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
 pub use self::standing::Standing;
-use crate::domain::audit::{AuditEvent, Decision};
+use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
 use crate::domain::time::Timestamp;
 
@@ -150,12 +151,45 @@ pub struct AuditFilter {
     pub decision: Option<Decision>,
     /// Only with this reason.
     pub reason: Option<String>,
-    /// Only where the arguments (JSON text) hold these members, as text: `order_id` or `body.order_id` = `ord_9f2`.
+    /// Only with this word for whether it ran.
+    pub executed: Option<Executed>,
+    /// Only of this trace.
+    pub trace: Option<String>,
+    /// Only of this attempt.
+    pub attempt: Option<Uuid>,
+    /// Only where the arguments (JSON text) hold these members, at any depth, as text: `order_id` or `body.order_id` =
+    /// `ord_9f2`.
     pub args: Vec<(String, String)>,
     /// Only rows not older than this, by the store's clock.
-    pub since: Option<std::time::Duration>,
+    pub since: Option<Duration>,
+    /// Only rows older than this, by the store's clock.
+    pub until: Option<Duration>,
+    /// Only rows of this time and later.
+    pub from: Option<Timestamp>,
+    /// Only rows before this time.
+    pub to: Option<Timestamp>,
+    /// Only rows behind this place. Then the limit keeps the oldest of them: whoever goes on from the last of these misses
+    /// none that is there.
+    pub after: Option<Cursor>,
     /// At most so many, the newest; they come oldest first.
     pub limit: u32,
+}
+
+/// A place among the audit rows, by time and then by id. Not by commit: a row may appear behind this place when others
+/// after it are long there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The row's time.
+    pub at: Timestamp,
+    /// The row's id.
+    pub id: Uuid,
+}
+
+impl Cursor {
+    /// Before every row of this time.
+    pub const fn before(at: Timestamp) -> Self {
+        Self { at, id: Uuid::nil() }
+    }
 }
 
 /// A listed claim.
@@ -173,7 +207,7 @@ pub struct LapsedOf {
     /// Only this service's.
     pub service: String,
     /// Its shortest lease: a claim that is younger cannot have lapsed, and is not looked at.
-    pub lease: std::time::Duration,
+    pub lease: Duration,
     /// At most so many, the oldest first.
     pub limit: u32,
 }
@@ -207,6 +241,13 @@ pub struct RecordedEvent {
     pub event: AuditEvent,
 }
 
+impl RecordedEvent {
+    /// Its place among the others.
+    pub const fn cursor(&self) -> Cursor {
+        Cursor { at: self.at, id: self.event.id }
+    }
+}
+
 /// How far the schema of a database fits this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
@@ -233,7 +274,7 @@ pub struct TwinOf {
     /// Its fingerprints, under every accepted secret.
     pub args_hashes: Vec<String>,
     /// How far back to look, by the store's clock.
-    pub window: std::time::Duration,
+    pub window: Duration,
 }
 
 /// An earlier claim with the same arguments.

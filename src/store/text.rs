@@ -32,33 +32,78 @@ pub(super) fn indexed(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", whole.get(..cut).unwrap_or_default()))
 }
 
-/// Whether the JSON object `args` has all these members, by their text: a string's own, anything else as written. A
-/// name that is no member's own is a path: `body.amount`.
+/// Whether the JSON text `args` has all these members, at any depth, by their text: a string's own, anything else as
+/// written; of an array, one element's. A name is a member's, or the end of its path: `amount`, `body.amount`.
 pub(super) fn has_members(args: Option<&str>, wanted: &[(String, String)]) -> bool {
     if wanted.is_empty() {
         return true;
     }
     args.is_some_and(|args| {
-        wanted.iter().all(|(name, text)| member(args, name).is_some_and(|value| is_text_of(text, value)))
+        let may_hold = |text: &str| part_of(text).is_none_or(|part| args.contains(part));
+        wanted.iter().all(|(_, text)| may_hold(text))
+            && wanted.iter().all(|(name, text)| is_somewhere(args, name, text))
     })
 }
 
-fn member<'a>(object: &'a str, path: &str) -> Option<&'a str> {
-    let members: BTreeMap<String, &'a RawValue> = serde_json::from_str(object).ok()?;
-    if let Some(value) = members.get(path) {
-        return Some(value.get());
+/// The longest part of a text that JSON writes as it is, whoever writes it: where this is not, the text is not.
+pub(super) fn part_of(text: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-.:,;@+=#".contains(c);
+    text.split(|c: char| !is_plain(c)).max_by_key(|part| part.len()).filter(|part| !part.is_empty())
+}
+
+/// What the members of an object, or the elements of an array, are written as.
+enum Parts<'a> {
+    Members(BTreeMap<String, &'a RawValue>),
+    Elements(Vec<&'a RawValue>),
+    None,
+}
+
+fn parts(json: &str) -> Parts<'_> {
+    match json.trim_start().as_bytes().first() {
+        Some(b'{') => serde_json::from_str(json).map_or(Parts::None, Parts::Members),
+        Some(b'[') => serde_json::from_str(json).map_or(Parts::None, Parts::Elements),
+        _ => Parts::None,
     }
-    let (name, rest) = path.split_once('.')?;
-    member(members.get(name)?.get(), rest)
+}
+
+/// Here, or deeper.
+fn is_somewhere(json: &str, name: &str, text: &str) -> bool {
+    is_here(json, name, text)
+        || match parts(json) {
+            Parts::Members(members) => members.values().any(|value| is_somewhere(value.get(), name, text)),
+            Parts::Elements(elements) => elements.iter().any(|value| is_somewhere(value.get(), name, text)),
+            Parts::None => false,
+        }
+}
+
+fn is_here(json: &str, path: &str, text: &str) -> bool {
+    match parts(json) {
+        Parts::Members(members) => {
+            members.iter().any(|(name, value)| match path.strip_prefix(name.as_str()) {
+                Some("") => is_text_of(text, value.get()),
+                Some(rest) => rest.strip_prefix('.').is_some_and(|rest| is_here(value.get(), rest, text)),
+                None => false,
+            })
+        }
+        Parts::Elements(elements) => elements.iter().any(|value| is_here(value.get(), path, text)),
+        Parts::None => false,
+    }
 }
 
 fn is_text_of(text: &str, json: &str) -> bool {
-    serde_json::from_str::<String>(json).map_or(json == text, |string| string == text)
+    match parts(json) {
+        Parts::Elements(elements) => {
+            json == text || elements.iter().any(|element| is_text_of(text, element.get()))
+        }
+        Parts::Members(_) | Parts::None => {
+            json == text || serde_json::from_str::<String>(json).is_ok_and(|string| string == text)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{has_members, held, indexed};
+    use super::{has_members, held, indexed, part_of};
 
     #[test]
     fn a_nul_is_escaped_and_other_text_stays() {
@@ -74,18 +119,56 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_by_their_text() {
-        let args = r#"{"order_id":"ord_9f2","amount":12.50,"note":"a\"b","deep":{"order_id":"x"}}"#;
+    fn members_are_found_by_their_text_at_any_depth() {
+        let args = r#"{"order_id":"ord_9f2","amount":12.50,"note":"a\"b","deep":{"order_id":"x","refund.id":"r"},
+            "lines":[{"sku":"s1"},{"sku":"s2"}],"form":["v1","v2"],"flag":true,"none":null}"#;
         let has = |name: &str, text: &str| has_members(Some(args), &[(name.into(), text.into())]);
-        assert!(has("order_id", "ord_9f2"));
-        assert!(has("amount", "12.50"));
-        assert!(has("note", "a\"b"));
-        assert!(!has("order_id", "x"));
-        assert!(has("deep.order_id", "x"));
-        assert!(!has("deep.order_id.x", "x") && !has("deep.", "x"));
-        assert!(!has("missing", "x"));
+        for (name, text) in [
+            ("order_id", "ord_9f2"),
+            ("order_id", "x"),
+            ("deep.order_id", "x"),
+            ("amount", "12.50"),
+            ("note", "a\"b"),
+            ("refund.id", "r"),
+            ("deep.refund.id", "r"),
+            ("sku", "s2"),
+            ("lines.sku", "s1"),
+            ("form", "v2"),
+            ("form", r#"["v1","v2"]"#),
+            ("flag", "true"),
+            ("none", "null"),
+        ] {
+            assert!(has(name, text), "{name}={text}");
+        }
+        for (name, text) in [
+            ("order_id", "ord_9f"),
+            ("order", "ord_9f2"),
+            ("rder_id", "x"),
+            ("deep.order_id.x", "x"),
+            ("deep.", "x"),
+            ("", "x"),
+            ("amount", "12.5"),
+            ("lines.sku", "s3"),
+            ("missing", "x"),
+        ] {
+            assert!(!has(name, text), "{name}={text}");
+        }
         assert!(!has_members(Some("not json"), &[("a".into(), "b".into())]));
         assert!(!has_members(None, &[("a".into(), "b".into())]));
         assert!(has_members(None, &[]));
+    }
+
+    #[test]
+    fn a_part_is_what_every_writer_of_json_writes_as_it_is() {
+        for (text, part) in [
+            ("ord_9f2", Some("ord_9f2")),
+            ("12.50", Some("12.50")),
+            ("a/longer \"quote\"", Some("longer ")),
+            ("m\u{fc}ller", Some("ller")),
+            ("\u{fc}\"", None),
+            ("", None),
+        ] {
+            assert_eq!(part_of(text), part, "{text}");
+        }
     }
 }

@@ -64,6 +64,7 @@ mod spooled;
 mod sse;
 mod startup;
 mod store;
+mod story;
 mod streams;
 mod tasks;
 mod terms;

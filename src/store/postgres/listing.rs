@@ -12,10 +12,11 @@ use super::PostgresStore;
 use super::columns::{self, Delay, Params, Time};
 use super::fault::Fault;
 use super::statements::{STATEMENT, query};
+use crate::domain::audit::{Decision, Executed};
 use crate::domain::ledger::Status;
-use crate::store::text::{has_members, held};
+use crate::store::text::{has_members, held, part_of};
 use crate::store::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
 };
 
 /// How long a list may take.
@@ -139,15 +140,19 @@ fn found(rows: &[Row]) -> Result<Found, Fault> {
 pub(super) async fn events(store: &PostgresStore, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, Fault> {
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let page = if filter.args.is_empty() { filter.limit } else { PAGE };
+    let sql = if filter.after.is_some() {
+        concat!(include_str!("sql/events.sql"), "ORDER BY at, id LIMIT $22")
+    } else {
+        concat!(include_str!("sql/events.sql"), "ORDER BY at DESC, id DESC LIMIT $22")
+    };
     let mut found: Vec<RecordedEvent> = Vec::new();
-    let mut before = None;
+    let mut last = None;
     while found.len() < limit {
-        let rows =
-            ask_as_guest(store, include_str!("sql/events.sql"), || page_of(filter, before, page)).await?;
+        let rows = ask_as_guest(store, sql, || page_of(filter, last, page)).await?;
         let seen = rows.len();
         for row in &rows {
             let recorded = columns::event(row)?;
-            before = Some((recorded.at, recorded.event.id));
+            last = Some(recorded.cursor());
             if found.len() < limit && has_members(recorded.event.facts.args.as_deref(), &filter.args) {
                 found.push(recorded);
             }
@@ -156,26 +161,39 @@ pub(super) async fn events(store: &PostgresStore, filter: &AuditFilter) -> Resul
             break;
         }
     }
-    found.reverse();
+    if filter.after.is_none() {
+        found.reverse();
+    }
     Ok(found)
 }
 
-fn page_of(
-    filter: &AuditFilter,
-    before: Option<(crate::domain::time::Timestamp, uuid::Uuid)>,
-    page: u32,
-) -> Params<'_> {
+/// `last` is the last row of the page before, in the direction in which the pages go.
+fn page_of(filter: &AuditFilter, last: Option<Cursor>, page: u32) -> Params<'_> {
+    let (before, after) = match filter.after {
+        Some(after) => (None, Some(last.unwrap_or(after))),
+        None => (last, None),
+    };
     let mut params = Params::default();
     let exact = [&filter.tenant, &filter.service, &filter.tool, &filter.key, &filter.user, &filter.session];
     for text in exact {
         params.one(Type::TEXT, text.as_deref().map(held));
     }
-    params.one(Type::TEXT, filter.decision.map(crate::domain::audit::Decision::as_str));
+    params.one(Type::TEXT, filter.decision.map(Decision::as_str));
     params.one(Type::TEXT, filter.reason.as_deref().map(held));
     params.one(Type::INTERVAL, filter.since.map(Delay::from));
-    params.one(Type::TIMESTAMPTZ, before.map(|(at, _)| Time(at)));
-    params.one(Type::UUID, before.map(|(_, id)| id));
+    for place in [before, after] {
+        params.one(Type::TIMESTAMPTZ, place.map(|place| Time(place.at)));
+        params.one(Type::UUID, place.map(|place| place.id));
+    }
     params.one(Type::UUID, filter.id);
+    params.one(Type::TEXT, filter.executed.map(Executed::as_str));
+    params.one(Type::TEXT, filter.trace.as_deref().map(held));
+    params.one(Type::UUID, filter.attempt);
+    params.one(Type::INTERVAL, filter.until.map(Delay::from));
+    params.one(Type::TIMESTAMPTZ, filter.from.map(Time));
+    params.one(Type::TIMESTAMPTZ, filter.to.map(Time));
+    let parts: Vec<&str> = filter.args.iter().filter_map(|(_, text)| part_of(text)).collect();
+    params.one(Type::TEXT_ARRAY, (!parts.is_empty()).then_some(parts));
     params.one(Type::INT8, i64::from(page));
     params
 }

@@ -4,12 +4,12 @@ use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params, params_from_iter};
 
 use super::rows;
-use crate::domain::audit::Decision;
+use crate::domain::audit::{Decision, Executed};
 use crate::domain::ledger::Status;
 use crate::domain::time::Timestamp;
 use crate::store::text::{has_members, held};
 use crate::store::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
 };
 
 /// The conditions that are set, and their values.
@@ -40,6 +40,16 @@ impl Conditions {
                 format!(" {word} (service = ?{at} OR substr(service, 1, length(?{at}) + 1) = ?{at} || ':')");
             self.sql.push_str(&condition);
         }
+    }
+
+    /// Later than a row, in the order of time and id.
+    fn and_behind(&mut self, Cursor { at, id }: Cursor) {
+        let word = if self.values.is_empty() { "WHERE" } else { "AND" };
+        self.values.push(Box::new(at.as_micros()));
+        self.values.push(Box::new(id.to_string()));
+        let last = self.values.len();
+        let condition = format!(" {word} (at, id) > (?{}, ?{last})", last - 1);
+        self.sql.push_str(&condition);
     }
 
     fn and_text(&mut self, column: &str, text: Option<&String>) {
@@ -92,7 +102,7 @@ fn listed(row: &rusqlite::Row<'_>) -> rusqlite::Result<ListedClaim> {
     Ok(ListedClaim { id: rows::claim_id(row)?, claim: rows::claim(row)? })
 }
 
-/// The newest rows that fit, told oldest first. Arguments are text that only we can read, so rows are looked at until
+/// The rows that fit, told oldest first. Arguments are text that only we can read, so rows are looked at until
 /// enough were found.
 pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<RecordedEvent>> {
     let mut conditions = Conditions::default();
@@ -104,23 +114,39 @@ pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite:
     conditions.and_text("session_id", filter.session.as_ref());
     conditions.and("decision =", filter.decision.map(Decision::as_str));
     conditions.and_text("reason", filter.reason.as_ref());
+    conditions.and("executed =", filter.executed.map(Executed::as_str));
+    conditions.and_text("trace_id", filter.trace.as_ref());
+    conditions.and("attempt_id =", filter.attempt.map(|id| id.to_string()));
     conditions.and("id =", filter.id.map(|id| id.to_string()));
-    if let Some(since) = filter.since {
-        conditions.and("at >=", Some(rows::now(connection)?.minus(since).as_micros()));
-    }
-    let sql = format!("SELECT * FROM audit_events{} ORDER BY at DESC, id DESC", conditions.sql);
+    let now = rows::now(connection)?;
+    conditions.and("at >=", filter.since.map(|since| now.minus(since).as_micros()));
+    conditions.and("at <", filter.until.map(|until| now.minus(until).as_micros()));
+    conditions.and("at >=", filter.from.map(Timestamp::as_micros));
+    conditions.and("at <", filter.to.map(Timestamp::as_micros));
+    let order = match filter.after {
+        Some(after) => {
+            conditions.and_behind(after);
+            "ORDER BY at, id"
+        }
+        None => "ORDER BY at DESC, id DESC",
+    };
+    let sql = format!("SELECT * FROM audit_events{} {order}", conditions.sql);
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut found = Vec::new();
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query(params_from_iter(conditions.values))?;
     while found.len() < limit {
         let Some(row) = rows.next()? else { break };
-        let recorded = rows::event(row)?;
-        if has_members(recorded.event.facts.args.as_deref(), &filter.args) {
-            found.push(recorded);
+        // Looked at before anything else of the row is read: most rows are not the ones.
+        let fits =
+            filter.args.is_empty() || has_members(row.get_ref("args")?.as_str_or_null()?, &filter.args);
+        if fits {
+            found.push(rows::event(row)?);
         }
     }
-    found.reverse();
+    if filter.after.is_none() {
+        found.reverse();
+    }
     Ok(found)
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncegate::domain::audit::{AuditEvent, Decision, Facts};
+use oncegate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use oncegate::domain::ledger::{Draft, Status};
-use oncegate::domain::time::When;
-use oncegate::store::{AuditFilter, ClaimFilter, Store, TwinOf, Write};
+use oncegate::domain::time::{Timestamp, When};
+use oncegate::store::{AuditFilter, ClaimFilter, Cursor, Store, TwinOf, Write};
 
 use super::samples::{completed, draft, event, facts, fresh, id, keys, on_every_store, put, row, store_on};
 use crate::harness::in_time;
@@ -68,10 +68,12 @@ async fn audit_rows_are_listed_oldest_first_by_every_filter() {
                 session_id: None,
                 tool: "close_ticket".into(),
                 args: Some(r#"{"ticket":7,"order_id":"ord_1"}"#.into()),
+                trace_id: Some("t2".into()),
                 ..facts("two")
             },
             decision: Decision::Denied,
             reason: Some("missing_scope".into()),
+            executed: Executed::No,
             result_summary: None,
             duration_ms: None,
             upstream_status: None,
@@ -83,8 +85,9 @@ async fn audit_rows_are_listed_oldest_first_by_every_filter() {
         store.append(two.clone()).await.expect("it is written");
 
         let all = store.events(&AuditFilter { limit: 10, ..AuditFilter::default() }).await;
-        let all: Vec<_> = all.expect("the store answers").into_iter().map(|row| row.event).collect();
-        assert_eq!(all, [one, two.clone()]);
+        let all = all.expect("the store answers");
+        let events: Vec<_> = all.iter().map(|row| row.event.clone()).collect();
+        assert_eq!(events, [one.clone(), two.clone()]);
 
         let text = |text: &str| Some(text.to_owned());
         let by = AuditFilter::default;
@@ -107,8 +110,43 @@ async fn audit_rows_are_listed_oldest_first_by_every_filter() {
             .await;
         check_events(&store, AuditFilter { since: Some(Duration::ZERO), ..by() }, &[]).await;
 
+        check_events(&store, AuditFilter { until: Some(Duration::from_hours(1)), ..by() }, &[]).await;
+        check_events(&store, AuditFilter { trace: text("t2"), ..by() }, &["two"]).await;
+        check_events(&store, AuditFilter { executed: Some(Executed::No), ..by() }, &["two"]).await;
+        check_events(&store, AuditFilter { attempt: one.facts.attempt_id, ..by() }, &["one"]).await;
+        let [first, second] = &all[..] else { panic!("two rows, not {all:?}") };
+        check_events(&store, AuditFilter { from: Some(first.at), ..by() }, &["one", "two"]).await;
+        check_events(&store, AuditFilter { to: Some(first.at), ..by() }, &[]).await;
+        let later = second.at.plus(Duration::from_micros(1));
+        check_events(&store, AuditFilter { from: Some(later), ..by() }, &[]).await;
+        check_events(&store, AuditFilter { to: Some(later), ..by() }, &["one", "two"]).await;
+
         let newest = store.events(&AuditFilter { limit: 1, ..by() }).await.expect("the store answers");
         assert_eq!(newest.first().map(|row| row.event.facts.tenant_id.as_str()), Some("globex"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whoever_goes_on_from_the_last_row_misses_none_and_gets_none_twice() {
+    on_every_store(async |site| {
+        let (store, _place) = store_on(site).await;
+        for n in 0..25 {
+            store.append(event(&format!("k{n}"))).await.expect("it is written");
+        }
+        let mut place = Cursor::before(Timestamp::from_micros(0));
+        let mut keys = Vec::new();
+        loop {
+            let args = vec![("order_id".to_owned(), "ord_9f2".to_owned())];
+            let filter = AuditFilter { after: Some(place), args, limit: 7, ..AuditFilter::default() };
+            let page = store.events(&filter).await.expect("the store answers");
+            assert!(page.len() <= 7, "{}", page.len());
+            let Some(last) = page.last() else { break };
+            place = last.cursor();
+            keys.extend(page.into_iter().filter_map(|row| row.event.facts.idempotency_key));
+        }
+        let told: Vec<_> = (0..25).map(|n| format!("k{n}")).collect();
+        assert_eq!(keys, told);
     })
     .await;
 }

@@ -1,4 +1,5 @@
--- Audit rows, the newest first, from before ($10, $11) on. A filter that is null holds for every row.
+-- Audit rows. A filter that is null holds for every row. $10 to $13: the places between which they are, both left out.
+-- $21: texts that the arguments hold somewhere; whoever asks looks whether they hold them where they should.
 SELECT
     id, at, tenant_id, service, user_id, session_id, tool, decision, reason, args_hash, args, result_summary,
     idempotency_key, duration_ms, attempt_id, executed, upstream_status, policy_version, trace_id, protocol, client
@@ -13,6 +14,12 @@ WHERE ($1 IS NULL OR tenant_id = $1)
     AND ($8 IS NULL OR reason = $8)
     AND ($9 IS NULL OR at >= now() - $9)
     AND ($10 IS NULL OR (at, id) < ($10, $11))
-    AND ($12 IS NULL OR id = $12)
-ORDER BY at DESC, id DESC
-LIMIT $13
+    AND ($12 IS NULL OR (at, id) > ($12, $13))
+    AND ($14 IS NULL OR id = $14)
+    AND ($15 IS NULL OR executed = $15)
+    AND ($16 IS NULL OR trace_id = $16)
+    AND ($17 IS NULL OR attempt_id = $17)
+    AND ($18 IS NULL OR at < now() - $18)
+    AND ($19 IS NULL OR at >= $19)
+    AND ($20 IS NULL OR at < $20)
+    AND ($21 IS NULL OR NOT EXISTS (SELECT FROM unnest($21) AS part WHERE strpos(args, part) = 0))

@@ -2,18 +2,32 @@
 //!
 //! Promises: said from the row, the store's time and the policy at hand; where the policy is not at hand or does not know
 //! the operation, nothing is said that only it could tell.
+//!
+//! Absent on purpose: escaping. Names in these texts are as somebody sent them; whoever shows them knows where.
 
 use std::time::Duration;
 
-use super::{rows, screen};
-use crate::domain::ledger::{Downstream, Status};
+use super::words::{about, time};
+use crate::domain::ledger::{Claim, ClaimId, Downstream, Status};
 use crate::domain::policy::{About, Forwarded as KeyParts, Mutation, Operation};
 use crate::domain::time::Timestamp;
-use crate::store::ListedClaim;
+
+/// A line of advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A sentence.
+    Say(String),
+    /// A command.
+    Command {
+        /// As it is typed.
+        typed: String,
+        /// When it is the one to type.
+        means: String,
+    },
+}
 
 /// A few words for a list.
-pub(super) fn next(found: &ListedClaim, now: Timestamp, operation: Option<&Operation>) -> String {
-    let claim = &found.claim;
+pub fn next(id: &ClaimId, claim: &Claim, now: Timestamp, operation: Option<&Operation>) -> String {
     let left = |until: Option<Timestamp>| until.map_or(Duration::ZERO, |until| until.since(now));
     if claim.is_expired(now) {
         return "expired: the key is free".to_owned();
@@ -29,7 +43,7 @@ pub(super) fn next(found: &ListedClaim, now: Timestamp, operation: Option<&Opera
         }
         Status::Completed => format!("replays for {}", about(left(claim.expires_at))),
         Status::Failed => "the same key may try again".to_owned(),
-        Status::Unknown => match way_out(found, operation) {
+        Status::Unknown => match way_out(id, claim, operation) {
             Some(Way::RunsAgain { .. }) => "a retry may run it again".to_owned(),
             Some(Way::Asked { whom }) if left(claim.lease_until).is_zero() => format!("{whom} is asked soon"),
             Some(Way::Asked { whom }) => format!("{whom} is asked in {}", about(left(claim.lease_until))),
@@ -39,16 +53,21 @@ pub(super) fn next(found: &ListedClaim, now: Timestamp, operation: Option<&Opera
 }
 
 /// How an unknown claim of an operation is settled without a person.
-enum Way {
+pub(super) enum Way {
     /// The backend honours the key, for so long.
-    RunsAgain { retention: Duration },
+    RunsAgain {
+        /// After the first sending.
+        retention: Duration,
+    },
     /// The app is asked.
-    Asked { whom: String },
+    Asked {
+        /// By which request.
+        whom: String,
+    },
 }
 
 /// None where the app could not know this call by what it heard of it, or the question lacks what it needs.
-fn way_out(found: &ListedClaim, operation: Option<&Operation>) -> Option<Way> {
-    let ListedClaim { id, claim } = found;
+pub(super) fn way_out(id: &ClaimId, claim: &Claim, operation: Option<&Operation>) -> Option<Way> {
     let terms = operation.filter(|operation| !operation.is_observed())?.mutation()?;
     let forwarded_key = claim.facts.forwarded_key.as_deref()?;
     if let Downstream::Idempotent { retention } = terms.terms(Duration::ZERO).downstream {
@@ -60,81 +79,48 @@ fn way_out(found: &ListedClaim, operation: Option<&Operation>) -> Option<Way> {
     Some(Way::Asked { whom: how.asked() })
 }
 
-/// Whole sentences for one unknown claim; nothing for any other. `named` is the claim's name in a command.
-pub(super) fn advice(
-    found: &ListedClaim,
-    named: &str,
+/// What to do about an unknown claim; nothing for any other. `named` is the claim's name in a command; `signed` is put
+/// behind the command where it must say who types it.
+pub fn advice(
+    id: &ClaimId,
+    claim: &Claim,
+    (named, signed): (&str, &str),
     now: Timestamp,
     operation: Option<&Operation>,
-) -> Option<String> {
-    let claim = &found.claim;
+) -> Vec<Line> {
     if claim.status != Status::Unknown {
-        return None;
+        return Vec::new();
     }
-    let mut lines =
-        vec!["Nobody knows whether this call ran. Nothing runs under its key by itself.".to_owned()];
-    match way_out(found, operation) {
+    let say = |text: &str| Line::Say(text.to_owned());
+    let mut lines = vec![say("Nobody knows whether this call ran. Nothing runs under its key by itself.")];
+    lines.push(match way_out(id, claim, operation) {
         Some(Way::RunsAgain { retention }) => {
-            let until = claim.first_sent_at.map(|sent| rows::time(sent.plus(retention))).unwrap_or_default();
-            lines.push(format!(
+            let until = claim.first_sent_at.map(|sent| time(sent.plus(retention))).unwrap_or_default();
+            Line::Say(format!(
                 "The app honours the key: until {until} a retry runs it again, and only once."
-            ));
+            ))
         }
         Some(Way::Asked { whom }) => {
-            let from = claim.lease_until.filter(|until| *until > now).map_or("now".to_owned(), rows::time);
+            let from = claim.lease_until.filter(|until| *until > now).map_or("now".to_owned(), time);
             let every = operation.and_then(Operation::mutation).and_then(Mutation::reconcile);
             let every = every.map(|how| about(how.every())).unwrap_or_default();
-            lines.push(format!(
+            Line::Say(format!(
                 "The app is asked ({whom}): by the gates themselves from {from} on, by a retry {every} after the last time."
-            ));
+            ))
         }
-        None => lines.push("Nobody asks the app: look there whether it ran, then say so:".to_owned()),
-    }
-    let operator = if has_name() { "" } else { " --operator NAME" };
-    lines.push(format!("  oncegate claims resolve {named} --completed --because '…'{operator}   # it ran (--response FILE: what retries get)"));
-    lines.push(format!(
-        "  oncegate claims resolve {named} --released --because '…'{operator}    # it did not"
-    ));
+        None => say("Nobody asks the app: look there whether it ran, then say so:"),
+    });
+    let command = |outcome: &str, means: &str| Line::Command {
+        typed: format!("oncegate claims resolve {named} --{outcome} --because '…'{signed}"),
+        means: means.to_owned(),
+    };
+    lines.push(command("completed", "it ran (--response FILE: what retries get)"));
+    lines.push(command("released", "it did not"));
     if let Some(until) = claim.attempt_until.filter(|until| *until > now) {
-        lines.push(format!(
+        lines.push(Line::Say(format!(
             "It may still be running until {}; --released is refused until then (with --force it is not, and a retry may run it twice).",
-            rows::time(until)
-        ));
+            time(until)
+        )));
     }
-    Some(lines.iter().map(|line| screen::plain(line) + "\n").collect())
-}
-
-/// Whether the environment says who the operator is.
-fn has_name() -> bool {
-    std::env::var("USER").is_ok_and(|name| !name.trim().is_empty())
-}
-
-/// A time for a person: its two largest units.
-pub(super) fn about(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let units: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    let Some(first) = units.iter().position(|(_, size)| seconds >= *size) else { return "0s".to_owned() };
-    let mut rest = seconds;
-    let mut text = String::new();
-    for (unit, size) in units.iter().skip(first).take(2) {
-        if rest / size > 0 {
-            text.extend([(rest / size).to_string().as_str(), *unit]);
-        }
-        rest %= size;
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_told_by_their_two_largest_units() {
-        for (seconds, told) in
-            [(0, "0s"), (59, "59s"), (60, "1m"), (3_725, "1h2m"), (90_000, "1d1h"), (86_459, "1d")]
-        {
-            assert_eq!(about(Duration::from_secs(seconds)), told);
-        }
-    }
+    lines
 }
