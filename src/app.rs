@@ -9,6 +9,7 @@
 mod gates;
 mod jobs;
 mod listeners;
+mod measured;
 mod outward;
 mod policies;
 mod signals;
@@ -41,11 +42,12 @@ use crate::meter::Meter;
 use crate::server::{self, Doors};
 use crate::spool::SpoolFault;
 use crate::stack::{Parts, stack, watching};
-use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open};
+use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open, timed};
 use crate::tls::TlsFault;
 
 use self::gates::House;
 use self::listeners::{beside, listen};
+use self::measured::measure;
 use self::outward::Outward;
 use self::policies::Policies;
 use self::signals::Signals;
@@ -131,8 +133,10 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let policies = Policies::load(&mut config)?;
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
-    let meter = Arc::new(Meter::of(policies.all()));
-    let (journal, writing) = spool::begin(&config.audit, &store, &meter).await.map_err(AppFault::Spool)?;
+    let meter = Arc::new(Meter::new(&config.service));
+    let store = timed(&config.service, store, Arc::clone(&meter));
+    let writing = spool::begin(&config.audit, &store, &meter, &config.service).await;
+    let (journal, writing) = writing.map_err(AppFault::Spool)?;
     let (mode, admin, limits) = (config.mode, config.admin.take(), config.limits);
     let grace = config.limits.queue_time + config.upstream.timeout + SETTLE_TIME;
     let outward_grace =
@@ -146,10 +150,12 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let mut tasks = vec![parts.clerk.tasks.clone()];
     let mut janitors = outward.janitors(&house);
     janitors.push(house.janitor(&parts.clerk));
+    let services_here = outward.services().chain([parts.clerk.service.as_str()]).map(str::to_owned).collect();
+    let measuring = measure(Arc::clone(&store), Arc::clone(&meter), services_here);
     // What is written is written by the gates, and ends with them.
     drop(house);
     let refreshing = tokio::spawn(parts.verifier.keep_fresh());
-    let drain = Drain::new(readiness.clone(), parts.room.clone(), Arc::clone(&meter));
+    let drain = Drain::new(readiness.clone(), parts.post.room.clone(), Arc::clone(&meter));
     let connections = limits.connections;
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
@@ -159,7 +165,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
         become_ready(fitting, ready, address).await;
-        join_all(janitors.into_iter().map(Janitor::keep)).await
+        tokio::join!(join_all(janitors.into_iter().map(Janitor::keep)), measuring)
     });
     let outward = outward.lead(connections, outward_grace.unwrap_or_default());
     tasks.extend(outward.tasks());

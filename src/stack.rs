@@ -97,10 +97,9 @@ use crate::layers::authorize::{Authorize, Court};
 use crate::layers::claim::{Claim, Clerk};
 use crate::layers::forward::{Forward, Road};
 use crate::layers::glance::Glance;
-use crate::layers::observe::Observe;
+use crate::layers::observe::{Observe, Post};
 use crate::layers::parse::{Bounds, Parse};
 use crate::layers::queue::Queue;
-use crate::layers::queue::room::Room;
 use crate::layers::reply::{Desk, Reply};
 use crate::layers::watch::{Eye, Watch};
 use crate::wire::envelope::Body;
@@ -108,8 +107,8 @@ use crate::wire::envelope::Body;
 /// What the steps are made of.
 #[derive(Clone)]
 pub struct Parts {
-    /// Room for concurrent calls.
-    pub room: Room,
+    /// Where calls are observed from.
+    pub post: Post,
     /// Answers.
     pub desk: Arc<Desk>,
     /// Where the gate may be called, and from where.
@@ -135,9 +134,9 @@ pub fn stack(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, sites, verifier, glance, bounds, court, clerk, road } = parts;
+    let Parts { post, desk, sites, verifier, glance, bounds, court, clerk, road } = parts;
     ServiceBuilder::new()
-        .layer_fn(move |inner| Observe::new(inner, room.clone())) // outermost: sees every answer, gives none
+        .layer_fn(move |inner| Observe::new(inner, post.clone())) // outermost: sees every answer, gives none
         .layer_fn(move |inner| Reply::new(inner, Arc::clone(&desk))) // the only one that answers; catches panics below
         .layer_fn(move |inner| Address::new(inner, Arc::clone(&sites))) // before the token: a page that is not for us learns nothing
         .layer_fn(move |inner| Authenticate::new(inner, Arc::clone(&verifier))) // before anything a stranger sent is read
@@ -156,9 +155,9 @@ pub fn outward(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, sites, verifier: _, glance, bounds, court, clerk, road } = parts;
+    let Parts { post, desk, sites, verifier: _, glance, bounds, court, clerk, road } = parts;
     ServiceBuilder::new()
-        .layer_fn(move |inner| Observe::new(inner, room.clone())) // outermost, as above
+        .layer_fn(move |inner| Observe::new(inner, post.clone())) // outermost, as above
         .layer_fn(move |inner| Reply::outward(inner, Arc::clone(&desk))) // the only one that answers
         .layer_fn(move |inner| Address::new(inner, Arc::clone(&sites))) // before anybody is known: no page gets further
         .layer_fn(move |inner| Identify::new(inner, Arc::clone(&porter))) // takes out what is shown here, so that it never goes out
@@ -176,10 +175,10 @@ pub fn watching(
 + Clone
 + Send
 + 'static {
-    let Parts { room, desk, sites, verifier, glance: _, bounds, court, clerk, road } = parts;
+    let Parts { post, desk, sites, verifier, glance: _, bounds, court, clerk, road } = parts;
     let eye = Arc::new(Eye { sites, verifier, bounds, court });
     ServiceBuilder::new()
-        .layer_fn(move |inner| Observe::new(inner, room.clone())) // as above
+        .layer_fn(move |inner| Observe::new(inner, post.clone())) // as above
         .layer_fn(move |inner| Reply::watching(inner, Arc::clone(&desk))) // answers what cannot be forwarded
         .layer_fn(move |inner| Watch::new(inner, Arc::clone(&eye))) // what comes out of it is observed, by its type
         .layer_fn(move |inner| Claim::new(inner, Arc::clone(&clerk))) // records what would have been claimed

@@ -90,7 +90,7 @@ impl Drain {
                 () = room.closed().cancelled() => return,
             }
             room.close();
-            let Census { running, waiting } = room.census();
+            let Census { running, waiting, queued: _ } = room.census();
             info!(running, waiting, "No call is taken any more; those inside go on.");
         });
     }
@@ -110,7 +110,7 @@ impl Drain {
         } else {
             State::Serving
         };
-        let Census { running, waiting } = self.0.room.census();
+        let Census { running, waiting, queued: _ } = self.0.room.census();
         let spooled = self.0.meter.spooled_now();
         Standing { state, calls_running: running, calls_waiting: waiting, spooled }
     }

@@ -12,17 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tower::service_fn;
 use tower::util::ServiceFn;
 
-use crate::meter::{MEDIA_TYPE, Meter};
+use crate::meter::{Format, Meter};
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const METRICS: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// Whether the gate may be sent calls. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +67,10 @@ pub fn health(
             }
             (&Method::GET | &Method::HEAD, "/readyz") => said(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             (&Method::GET | &Method::HEAD, "/metrics") => {
-                (StatusCode::OK, METRICS, Bytes::from(meter.text()))
+                let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+                let format = Format::wanted(accept);
+                let kind = HeaderValue::from_static(format.media_type());
+                (StatusCode::OK, kind, Bytes::from(meter.text(format)))
             }
             _ => said(StatusCode::NOT_FOUND, "only /livez, /readyz and /metrics are here\n"),
         };

@@ -312,7 +312,7 @@ async fn deny(clerk: Option<&Clerk>, refused: Refused, began: Instant) -> (Row, 
         }
         (_, clerk) => {
             if let Some(clerk) = clerk {
-                clerk.journal.meter().stranger(None, row.reason);
+                clerk.journal.meter().stranger(&clerk.service, None, row.reason);
             }
             warn!(reason = row.reason, %id, "Refused a worker's request of no known actor.");
         }

@@ -32,13 +32,14 @@ use crate::layers::claim::reconcile::Reconciler;
 use crate::layers::forward::Road;
 use crate::layers::forward::edits::Editor;
 use crate::layers::glance::Glance;
+use crate::layers::observe::Post;
 use crate::layers::parse::Bounds;
 use crate::layers::queue::room::{Measures, Room};
 use crate::layers::reply::Desk;
 use crate::layers::running::Running;
 use crate::mcp::given::Given;
 use crate::mcp::mirrors::Mirrors;
-use crate::meter::Meter;
+use crate::meter::{Meter, Reading};
 use crate::stack::Parts;
 use crate::store::Store;
 use crate::tls;
@@ -193,6 +194,7 @@ impl House {
 
     fn gate(&self, own: Own) -> Result<Parts, AppFault> {
         let (road, limits) = (Arc::new(own.road), &self.limits);
+        self.meter.know(&road.service, &own.policy);
         let court = Arc::new(Court {
             policy: Arc::new(ArcSwap::from_pointee(own.policy)),
             fingerprinter: Fingerprinter::new(self.secrets.clone()),
@@ -226,8 +228,13 @@ impl House {
             queue: limits.queued_calls,
             queue_time: limits.queue_time,
         });
+        self.count(&room, &road.service);
         Ok(Parts {
-            room: room.clone(),
+            post: Post {
+                room: room.clone(),
+                meter: Arc::clone(&self.meter),
+                service: road.service.as_str().into(),
+            },
             desk: Arc::new(Desk {
                 service: road.service.clone(),
                 resource: own.resource,
@@ -250,6 +257,20 @@ impl House {
             clerk: Arc::new(clerk),
             road,
         })
+    }
+
+    /// Has its room counted.
+    fn count(&self, room: &Room, service: &str) {
+        let measures = room.measures();
+        self.meter.read(service, Reading::Places, move || measures.places);
+        self.meter.read(service, Reading::QueuePlaces, move || measures.queue);
+        for what in [Reading::Running, Reading::Queued] {
+            let room = room.clone();
+            self.meter.read(service, what, move || {
+                let census = room.census();
+                if what == Reading::Queued { census.queued } else { census.running }
+            });
+        }
     }
 
     fn herd(&self) -> Result<Herd, AppFault> {

@@ -18,7 +18,7 @@ pub(super) fn jobs(services: Arc<Services>, parts: &Parts, limits: Limits, has_l
     JobsGate::new(Jobs {
         services,
         clerk: Arc::clone(&parts.clerk),
-        room: parts.room.clone(),
+        room: parts.post.room.clone(),
         bounds: Bounds {
             request_body: limits.request_body,
             body_time: limits.body_time,

@@ -75,13 +75,18 @@ impl Outward {
         self.0.iter().map(|way| house.janitor(&way.parts.clerk)).collect()
     }
 
+    /// Their names in the ledger.
+    pub(super) fn services(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|way| way.parts.clerk.service.as_str())
+    }
+
     /// Begins to take calls; each listener lets so many in at one time, and what runs at the end has this long.
     pub(super) fn lead(self, connections: usize, grace: Duration) -> Leading {
         let stop = CancellationToken::new();
         let mut leading =
             Leading { servers: JoinSet::new(), rooms: Vec::new(), tasks: Vec::new(), stop: stop.clone() };
         for Way { listener, parts, porter } in self.0 {
-            leading.rooms.push(parts.room.clone());
+            leading.rooms.push(parts.post.room.clone());
             leading.tasks.push(parts.clerk.tasks.clone());
             // No load balancer stands before them: connections need not end before there is an end.
             let doors = Doors { connections, leaving: stop.clone(), stop: stop.clone(), grace };

@@ -47,11 +47,6 @@ impl Policies {
     pub(super) fn longest_timeout(&self) -> Option<Duration> {
         self.listeners.iter().map(|(listener, _)| listener.provider.timeout).max()
     }
-
-    /// Each of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Policy> {
-        std::iter::once(&self.front).chain(self.listeners.iter().map(|(_, policy)| policy))
-    }
 }
 
 /// What a policy warns of is logged.

@@ -28,10 +28,11 @@ pub(super) async fn begin(
     audit: &AuditConfig,
     store: &Arc<dyn Store>,
     meter: &Arc<Meter>,
+    service: &str,
 ) -> Result<(Journal, Writing), SpoolFault> {
     let spool = opened(audit, meter).await?;
     let (journal, emptying) =
-        Journal::open(Arc::clone(store), spool.clone(), audit.when_store_down, Arc::clone(meter));
+        Journal::open(Arc::clone(store), spool.clone(), audit.when_store_down, Arc::clone(meter), service);
     let spool = spool.map(|spool| {
         let (store, meter) = (Arc::clone(store), Arc::clone(meter));
         let emptier = Emptier { spool: spool.clone(), store, meter };

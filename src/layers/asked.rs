@@ -6,7 +6,7 @@
 //! Absent on purpose: anything that a later step decides by. Proofs travel in the requests' types.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::domain::audit::Facts;
 use crate::domain::json::Object;
 use crate::domain::policy::Kind;
 use crate::domain::refusal::Refusal;
-use crate::layers::observe::Trace;
+use crate::layers::observe::{Post, Trace};
 use crate::layers::queue::room::{Aside, Inside, Place, Room};
 use crate::mcp::message::{self, Era};
 use crate::store::event_id;
@@ -32,6 +32,10 @@ struct Notes {
     began: Instant,
     peer: IpAddr,
     trace: Trace,
+    /// Where it is counted; none for a call that stands inside another: its time is in that one's.
+    post: Option<Post>,
+    /// When its answer was there, in nanoseconds since it began; nought before.
+    answered: AtomicU64,
     /// Shared with the calls that stand inside this one: they run one after the other, in its place.
     seat: Arc<Seat>,
     may_speak: AtomicBool,
@@ -61,15 +65,18 @@ struct Held {
 
 impl Asked {
     /// Notes for a call that begins now.
-    pub(super) fn begin(peer: IpAddr, trace: Trace, room: Room) -> Self {
-        Self::seated(peer, trace, Arc::new(Seat { room, held: Mutex::default() }))
+    pub(super) fn begin(peer: IpAddr, trace: Trace, post: &Post) -> Self {
+        let seat = Seat { room: post.room.clone(), held: Mutex::default() };
+        Self::seated(peer, trace, Arc::new(seat), Some(post.clone()))
     }
 
-    fn seated(peer: IpAddr, trace: Trace, seat: Arc<Seat>) -> Self {
+    fn seated(peer: IpAddr, trace: Trace, seat: Arc<Seat>, post: Option<Post>) -> Self {
         Self(Arc::new(Notes {
             began: Instant::now(),
             peer,
             trace,
+            post,
+            answered: AtomicU64::new(0),
             seat,
             may_speak: AtomicBool::new(false),
             plain: AtomicBool::new(false),
@@ -87,7 +94,7 @@ impl Asked {
     /// own.
     pub(super) fn inside(&self) -> Self {
         let outer = &self.0;
-        let inner = Self::seated(outer.peer, outer.trace.clone(), Arc::clone(&outer.seat));
+        let inner = Self::seated(outer.peer, outer.trace.clone(), Arc::clone(&outer.seat), None);
         if let Some(envelope) = outer.envelope.get() {
             inner.learn_envelope(envelope.clone());
         }
@@ -100,6 +107,12 @@ impl Asked {
     /// How long ago it began.
     pub fn elapsed(&self) -> Duration {
         self.0.began.elapsed()
+    }
+
+    /// Its answer is there: that of a stream, when its last word is.
+    pub(super) fn answered(&self) {
+        let nanos = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.answered.store(nanos, Ordering::Relaxed);
     }
 
     /// The client's address.
@@ -284,5 +297,15 @@ impl Asked {
 
     pub(super) fn mark_audited(&self) {
         self.0.audited.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Notes {
+    /// Nothing of the call runs any more: its answer was given, or nobody is there to hear it.
+    fn drop(&mut self) {
+        let (Some(post), Some(facts)) = (&self.post, self.facts.get()) else { return };
+        let answered = Duration::from_nanos(*self.answered.get_mut());
+        let took = if answered.is_zero() { self.began.elapsed() } else { answered };
+        post.meter.call_took(&post.service, &facts.tool, took);
     }
 }

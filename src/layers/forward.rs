@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, Uri};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 use tower::Service;
 use tracing::warn;
 
@@ -162,6 +163,7 @@ impl Service<Claimed> for Forward {
         let road = Arc::clone(&self.road);
         Box::pin(async move {
             let (head, what) = claimed.into_parts();
+            let _timed = Timed::begin(&road, &head);
             match what {
                 ClaimedWhat::Owned(owned) => Ok(road.run(&head, &owned).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
@@ -173,6 +175,27 @@ impl Service<Claimed> for Forward {
                 ClaimedWhat::Watched { raw, ear } => Ok(road.watch(&head, raw, ear).await),
             }
         })
+    }
+}
+
+/// Takes the time of an operation upstream, until this is dropped.
+struct Timed<'a> {
+    road: &'a Road,
+    head: &'a Head,
+    began: Instant,
+}
+
+impl<'a> Timed<'a> {
+    fn begin(road: &'a Road, head: &'a Head) -> Self {
+        Self { road, head, began: Instant::now() }
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        if let Some(facts) = self.head.asked.facts() {
+            self.road.editor.meter.upstream_took(&self.road.service, &facts.tool, self.began.elapsed());
+        }
     }
 }
 

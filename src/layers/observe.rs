@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
@@ -18,11 +19,23 @@ use uuid::Uuid;
 use super::queue::room::Room;
 use super::{Asked, Step};
 use crate::domain::actor::Actor;
+use crate::meter::Meter;
 use crate::wire::envelope::Body;
 
 /// The address that a connection came from; the server puts it on each request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
+
+/// Where calls are observed from: what they are counted by, and where they find their places.
+#[derive(Clone, Debug)]
+pub struct Post {
+    /// Room for concurrent calls.
+    pub room: Room,
+    /// What is counted.
+    pub meter: Arc<Meter>,
+    /// The gate's `service`.
+    pub service: Arc<str>,
+}
 
 /// W3C trace context.
 #[derive(Clone, Debug)]
@@ -93,13 +106,13 @@ impl<B> Observed<B> {
 #[derive(Clone, Debug)]
 pub struct Observe<S> {
     inner: S,
-    room: Room,
+    post: Post,
 }
 
 impl<S> Observe<S> {
-    /// Around `inner`; calls find their places in this room.
-    pub fn new(inner: S, room: Room) -> Self {
-        Self { inner, room }
+    /// Around `inner`, from this post.
+    pub fn new(inner: S, post: Post) -> Self {
+        Self { inner, post }
     }
 }
 
@@ -124,11 +137,12 @@ where
         let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let trace = Trace::of(request.headers());
         let span = info_span!("call", trace_id = %trace.id);
-        let asked = Asked::begin(peer, trace, self.room.clone());
+        let asked = Asked::begin(peer, trace, &self.post);
         let method = request.method().clone();
         let answering = self.inner.call(Observed { asked: asked.clone(), request });
         let observed = async move {
             let response = answering.await?;
+            asked.answered();
             let facts = asked.facts();
             info!(
                 %method,

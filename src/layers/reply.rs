@@ -237,7 +237,7 @@ impl Desk {
             }
             None => {
                 let wanted = asked.wanted().map(|(_, name)| name.as_str());
-                self.journal.meter().stranger(wanted, row.reason);
+                self.journal.meter().stranger(&self.service, wanted, row.reason);
                 let (id, peer) = (asked.row_id(), asked.peer());
                 warn!(reason = row.reason, %peer, %id, "Refused a call of no known actor.");
             }

@@ -13,6 +13,7 @@ mod postgres;
 mod sqlite;
 mod standing;
 mod text;
+mod timed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 pub use self::standing::Standing;
+pub use self::timed::{MEASURED, timed};
 use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
 use crate::domain::time::Timestamp;
@@ -232,6 +234,17 @@ pub struct Found {
     pub now: Timestamp,
 }
 
+/// How many claims of a service are in one of the states that somebody has to look after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenClaims {
+    /// In flight, or unknown.
+    pub status: Status,
+    /// So many.
+    pub count: u64,
+    /// How long ago the oldest of them was made.
+    pub oldest: Duration,
+}
+
 /// An audit row as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
@@ -344,6 +357,10 @@ pub trait Store: Send + Sync + 'static {
     /// Unknown claims whose `lease_until`, if they have one, has passed, those first that waited longest for that. What
     /// it costs does not grow with the table, nor with the claims whose time has not come.
     async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError>;
+
+    /// How many claims of exactly this service are in flight and unknown; a state that no claim is in is left out. What it
+    /// costs does not grow with the table.
+    async fn open_counts(&self, service: &str) -> Result<Vec<OpenClaims>, StoreError>;
 
     /// Audit rows, oldest first.
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError>;

@@ -28,8 +28,8 @@ use self::connections::Connections;
 use super::grouping::Line;
 use super::op::{Answer, AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Standing, Store,
-    StoreError, StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Schema, Seen,
+    Standing, Store, StoreError, StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -110,6 +110,10 @@ impl Store for PostgresStore {
 
     async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError> {
         listing::unknown(self, of).await.map_err(|fault| fault.error())
+    }
+
+    async fn open_counts(&self, service: &str) -> Result<Vec<OpenClaims>, StoreError> {
+        listing::open_counts(self, service).await.map_err(|fault| fault.error())
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

@@ -24,8 +24,8 @@ use super::grouping::Line;
 use super::op::{Answer, AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
 use super::standing::Notice;
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Role, Schema, Seen, Standing,
-    Store, StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Role, Schema, Seen,
+    Standing, Store, StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -153,6 +153,11 @@ impl Store for SqliteStore {
     async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError> {
         let of = of.clone();
         self.at_desk(move |connection| listing::unknown(connection, &of)).await
+    }
+
+    async fn open_counts(&self, service: &str) -> Result<Vec<OpenClaims>, StoreError> {
+        let service = service.to_owned();
+        self.at_desk(move |connection| listing::open_counts(connection, &service)).await
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {

@@ -67,6 +67,7 @@ mod store;
 mod story;
 mod streams;
 mod tasks;
+mod telemetry;
 mod terms;
 mod told;
 mod transport;

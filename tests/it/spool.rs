@@ -7,14 +7,12 @@ use std::sync::Arc;
 
 use oncegate::domain::audit::AuditEvent;
 use oncegate::domain::ledger::{Attempt, AttemptKind, Came, Downstream, Terms};
-use oncegate::domain::policy::Policy;
 use oncegate::meter::Meter;
 use oncegate::spool::{Known, Record, Settlement, Spool, SpoolFault};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::harness::setup::POLICY;
 use crate::harness::{eventually, in_time};
 use crate::store::samples::{draft, event, id};
 
@@ -24,8 +22,7 @@ const LARGE: u64 = 64 << 20;
 const SIGXFSZ: i32 = 25;
 
 fn meter() -> Arc<Meter> {
-    let policy = Policy::from_sources(&[(PathBuf::from("p.toml"), POLICY.to_owned())]);
-    Arc::new(Meter::new(&policy.expect("a sound policy").0))
+    Arc::new(Meter::new("billing"))
 }
 
 /// A folder with a place for a spool.

@@ -6,6 +6,7 @@ mod adrift;
 mod away;
 mod cancelled;
 mod lists;
+mod open;
 mod postgres;
 pub(crate) mod samples;
 mod sqlite;

@@ -20,7 +20,7 @@ use crate::domain::audit::AuditEvent;
 use crate::domain::chain::Chain;
 use crate::domain::mode::WhenStoreDown;
 use crate::domain::refusal::Refusal;
-use crate::meter::Meter;
+use crate::meter::{Meter, Reading};
 use crate::spool::{Room, Settlement, Spool};
 use crate::store::{Standing, Store, StoreError};
 
@@ -78,8 +78,14 @@ impl Journal {
         spool: Option<Spool>,
         when_down: WhenStoreDown,
         meter: Arc<Meter>,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        service: &str,
+    ) -> (Self, impl Future<Output = ()> + Send + use<> + 'static) {
         let (inlet, outlet) = mpsc::channel(PLACES);
+        // Weak: the queue ends with the last who could write into it.
+        let look = inlet.downgrade();
+        meter.read(service, Reading::AuditQueued, move || {
+            look.upgrade().map_or(0, |inlet: mpsc::Sender<Queued>| PLACES - inlet.capacity())
+        });
         let standing = store.standing();
         let books = Arc::new(Books { store, standing, spool, when_down, meter });
         (Self { inlet, books: Arc::clone(&books) }, empty(books, outlet))

@@ -58,6 +58,8 @@ pub struct Census {
     pub running: usize,
     /// Calls that wait: for a place, or for another call.
     pub waiting: usize,
+    /// Those of them that wait for a place.
+    pub queued: usize,
 }
 
 /// A call's place; it is given back when this is dropped.
@@ -110,7 +112,12 @@ impl Room {
     pub fn census(&self) -> Census {
         let state = self.state();
         let running = state.turns.running();
-        Census { running, waiting: state.inside.saturating_sub(running) }
+        Census { running, waiting: state.inside.saturating_sub(running), queued: state.waiting.len() }
+    }
+
+    /// How much room there is.
+    pub fn measures(&self) -> Measures {
+        self.0.measures
     }
 
     /// Counts a call that comes in; refused where the room is closed.

@@ -16,7 +16,8 @@ use crate::domain::audit::{Decision, Executed};
 use crate::domain::ledger::Status;
 use crate::store::text::{has_members, held, part_of};
 use crate::store::{
-    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Twin, TwinOf,
+    UnknownOf,
 };
 
 /// How long a list may take.
@@ -122,6 +123,23 @@ pub(super) async fn unknown(store: &PostgresStore, of: &UnknownOf) -> Result<Fou
         params
     };
     found(&ask_as_guest(store, include_str!("sql/unknown.sql"), params).await?)
+}
+
+pub(super) async fn open_counts(store: &PostgresStore, service: &str) -> Result<Vec<OpenClaims>, Fault> {
+    let params = || {
+        let mut params = Params::default();
+        params.one(Type::TEXT, held(service));
+        params
+    };
+    let rows = ask_as_guest(store, include_str!("sql/open_claims.sql"), params).await?;
+    let counted = |row: &Row| {
+        let (word, count): (&str, i64) = (columns::get(row, "status")?, columns::get(row, "count")?);
+        let status = Status::from_word(word).ok_or_else(|| Fault::Corrupt(format!("the status {word}")))?;
+        // A row from a moment ahead, as a clock that was set back leaves it, is new.
+        let oldest = Duration::try_from_secs_f64(columns::get(row, "oldest")?).unwrap_or_default();
+        Ok(OpenClaims { status, count: u64::try_from(count).unwrap_or(0), oldest })
+    };
+    rows.iter().map(counted).collect()
 }
 
 /// The claims in rows that each say the time; the first row may be of nulls otherwise.

@@ -9,7 +9,8 @@ use crate::domain::ledger::Status;
 use crate::domain::time::Timestamp;
 use crate::store::text::{has_members, held};
 use crate::store::{
-    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, RecordedEvent, Twin, TwinOf, UnknownOf,
+    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Twin, TwinOf,
+    UnknownOf,
 };
 
 /// The conditions that are set, and their values.
@@ -96,6 +97,17 @@ pub(super) fn unknown(connection: &Connection, of: &UnknownOf) -> rusqlite::Resu
     claims.sort_by_key(|ListedClaim { claim, .. }| claim.lease_until.unwrap_or(claim.created_at));
     claims.truncate(usize::try_from(of.limit).unwrap_or(usize::MAX));
     Ok(Found { claims, now })
+}
+
+pub(super) fn open_counts(connection: &Connection, service: &str) -> rusqlite::Result<Vec<OpenClaims>> {
+    let now = rows::now(connection)?;
+    let counted = |row: &rusqlite::Row<'_>| {
+        let oldest = Timestamp::from_micros(row.get("oldest")?);
+        let count = u64::try_from(row.get::<_, i64>("count")?).unwrap_or(0);
+        Ok(OpenClaims { status: rows::status(row)?, count, oldest: now.since(oldest) })
+    };
+    let mut statement = connection.prepare_cached(include_str!("sql/open_claims.sql"))?;
+    statement.query_map(params![held(service)], counted)?.collect()
 }
 
 fn listed(row: &rusqlite::Row<'_>) -> rusqlite::Result<ListedClaim> {

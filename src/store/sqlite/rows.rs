@@ -45,15 +45,20 @@ pub(super) fn claim_id(row: &Row<'_>) -> rusqlite::Result<ClaimId> {
     })
 }
 
+/// The claim's state.
+pub(super) fn status(row: &Row<'_>) -> rusqlite::Result<Status> {
+    let status: String = row.get("status")?;
+    word(&status, Status::from_word(&status))
+}
+
 /// The claim.
 pub(super) fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
-    let status: String = row.get("status")?;
     let attempt: String = row.get("attempt")?;
     let round: Option<String> = row.get("round_hash")?;
     Ok(Claim {
         user: row.get("user_id")?,
         args_hash: row.get("args_hash")?,
-        status: word(&status, Status::from_word(&status))?,
+        status: status(row)?,
         revision: row.get("revision")?,
         attempt_id: uuid(&row.get::<_, String>("attempt_id")?)?,
         facts: serde_json::from_str(&attempt).map_err(unreadable)?,

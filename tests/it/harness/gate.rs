@@ -249,16 +249,25 @@ impl Gate {
         Client::new(self.address, era).bearing(&sign(&claims_with(changes)))
     }
 
-    /// A count of its, by the name and labels that `/metrics` shows; nought where it was never raised.
-    pub(crate) async fn count(&self, series: &str) -> u64 {
+    /// What it has counted, as Prometheus reads it.
+    pub(crate) async fn scrape(&self) -> String {
         let ask = Client::new(self.health, Era::Legacy).rpc("", &json!({})).line("GET /metrics");
         let reply = ask.send().await;
         let kind = reply.http.header("content-type").unwrap_or_default().to_owned();
-        assert!(reply.status() == 200 && kind.starts_with("application/openmetrics-text"), "{reply:?}");
-        let text = String::from_utf8(reply.http.body.to_vec()).expect("UTF-8");
-        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert!(reply.status() == 200 && kind.starts_with("text/plain; version=0.0.4"), "{reply:?}");
+        String::from_utf8(reply.http.body.to_vec()).expect("UTF-8")
+    }
+
+    /// A count of its, by the name and labels that `/metrics` shows; nought where it was never raised.
+    pub(crate) async fn count(&self, series: &str) -> u64 {
+        let text = self.scrape().await;
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0, |value| value.parse().expect("a whole number"))
+    }
+
+    /// Where its health is asked about.
+    pub(crate) fn health_address(&self) -> SocketAddr {
+        self.health
     }
 
     /// Its audit rows, oldest first, once there are at least `count`.

@@ -24,7 +24,7 @@ use oncegate::layers::claim::flights::Flights;
 use oncegate::layers::claim::journal::Journal;
 use oncegate::layers::claim::{Claim, Clerk};
 use oncegate::layers::glance::Glance;
-use oncegate::layers::observe::Observe;
+use oncegate::layers::observe::{Observe, Post};
 use oncegate::layers::parse::{Bounds, Parse};
 use oncegate::layers::queue::Queue;
 use oncegate::layers::queue::room::{Measures, Room};
@@ -159,8 +159,9 @@ fn court(policy: &str) -> Arc<Court> {
 
 fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let store = Arc::new(ModelStore { world: world.clone(), gate });
-    let meter = Arc::new(Meter::new(&court.policy.load()));
-    let (journal, writing) = Journal::open(store.clone(), None, WhenStoreDown::Refuse, meter);
+    let meter = Arc::new(Meter::new("billing"));
+    let (journal, writing) =
+        Journal::open(store.clone(), None, WhenStoreDown::Refuse, Arc::clone(&meter), "billing");
     tokio::spawn(writing);
     let clerk = Arc::new(Clerk {
         store,
@@ -195,5 +196,8 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let parse = Parse::new(Authorize::new(claim, Arc::clone(court)), bounds);
     let queue = Queue::new(parse, Arc::new(Glance::new(request_body)));
     let address = Address::new(Authenticate::new(queue, Arc::clone(&court.verifier)), sites);
-    BoxCloneService::new(Observe::new(Reply::new(address, desk), room))
+    BoxCloneService::new(Observe::new(
+        Reply::new(address, desk),
+        Post { room, meter, service: "billing".into() },
+    ))
 }

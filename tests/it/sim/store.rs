@@ -16,8 +16,8 @@ use oncegate::domain::time::Timestamp;
 use oncegate::layers::claim::Claimed;
 use oncegate::layers::forward::Forwarded;
 use oncegate::store::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, RecordedEvent, Schema, Seen, Store, StoreError,
-    Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Schema, Seen, Store,
+    StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -95,6 +95,10 @@ impl Store for ModelStore {
     async fn unknown(&self, _: &UnknownOf) -> Result<Found, StoreError> {
         let now = Timestamp::from_micros(self.world.state().now);
         Ok(Found { claims: Vec::new(), now })
+    }
+
+    async fn open_counts(&self, _: &str) -> Result<Vec<OpenClaims>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn events(&self, _: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
