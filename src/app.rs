@@ -12,6 +12,7 @@ mod listeners;
 mod measured;
 mod outward;
 mod policies;
+mod reload;
 mod signals;
 mod spool;
 mod tokens;
@@ -31,7 +32,7 @@ use tracing::{error, info, warn};
 use crate::admin::drain::Drain;
 use crate::admin::{Readiness, health};
 use crate::auth::{AuthSetupFault, NotAResource};
-use crate::config::ServeConfig;
+use crate::config::{ConfigFlags, ServeConfig};
 use crate::domain::chain::Chain;
 use crate::domain::mistake::Mistakes;
 use crate::domain::mode::Mode;
@@ -49,7 +50,8 @@ use self::gates::House;
 use self::listeners::{beside, listen};
 use self::measured::measure;
 use self::outward::Outward;
-use self::policies::Policies;
+use self::policies::{Policies, PolicyRead};
+use self::reload::{Held, Reloader};
 use self::signals::Signals;
 pub use self::tokens::{services, token_settings};
 
@@ -126,11 +128,13 @@ impl AppFault {
 }
 
 /// Runs the gate until it is told to stop.
-pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
-    for warning in &config.warnings {
-        warn!("{warning} (warning)");
-    }
-    let policies = Policies::load(&mut config)?;
+///
+/// `flags` are those that the configuration came from: it is read anew when its files change.
+pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), AppFault> {
+    // First of all: whoever asks for a reload too early ends nothing.
+    let hangup = signals::hangup()?;
+    let fixed = config.fixed();
+    let policies = policies(&mut config)?;
     let options = StoreOptions { role: Role::Serve, connections: config.store.connections };
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
     let meter = Arc::new(Meter::new(&config.service));
@@ -144,7 +148,8 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let (stop, readiness) = (CancellationToken::new(), Readiness::default());
     let (address, health_address) = (config.listen, config.health_listen);
     let services = Arc::new(services(&config.service_tokens));
-    let (house, front) = House::of(config, policies.front, &store, journal, &meter)?;
+    let PolicyRead { policy, dir, .. } = policies.front;
+    let (house, front) = House::of(config, policy, &store, journal, &meter)?;
     let parts = house.front(front)?;
     let outward = Outward::open(&house, policies.listeners, &services).await?;
     let mut tasks = vec![parts.clerk.tasks.clone()];
@@ -154,13 +159,15 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let measuring = measure(Arc::clone(&store), Arc::clone(&meter), services_here);
     // What is written is written by the gates, and ends with them.
     drop(house);
-    let refreshing = tokio::spawn(parts.verifier.keep_fresh());
+    let held = Held::of(&parts, &dir, outward.rulings(), &meter, &services, admin.is_some());
+    let (in_force, reloading) = Reloader::begin(flags, held, fixed, hangup);
     let drain = Drain::new(readiness.clone(), parts.post.room.clone(), Arc::clone(&meter));
     let connections = limits.connections;
     let doors = Doors { connections, leaving: drain.leaving().clone(), stop: stop.clone(), grace };
 
     let jobs = jobs::jobs(services, &parts, limits, admin.is_some());
-    let beside = beside(health_address, health(readiness.clone(), meter), admin, &drain, &jobs).await?;
+    let health = health(readiness.clone(), in_force.clone(), meter);
+    let beside = beside(health_address, health, admin, &in_force, &drain, &jobs).await?;
     let listener = listen("listen", address).await?;
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
@@ -189,7 +196,7 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     let time = grace + outward_grace.unwrap_or_default();
     let patience = ended(ending, time, &mut signals, &tasks).await;
     looking.abort();
-    refreshing.abort();
+    reloading.abort();
     // The journal ends with the last who could write into it.
     jobs.close();
     writing.end(&*store, patience).await;
@@ -199,6 +206,16 @@ pub async fn serve(mut config: ServeConfig) -> Result<(), AppFault> {
     drop(beside);
     info!("Stopped.");
     Ok(())
+}
+
+/// The policies, after what is to be warned of.
+fn policies(config: &mut ServeConfig) -> Result<Policies, AppFault> {
+    for warning in &config.warnings {
+        warn!("{warning} (warning)");
+    }
+    let policies = Policies::load(config).map_err(AppFault::Policy)?;
+    policies.warn();
+    Ok(policies)
 }
 
 /// Waits for what still runs, for so long. Says how long the store may take after that.

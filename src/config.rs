@@ -15,10 +15,12 @@ mod auth;
 mod checked;
 mod checks;
 mod files;
+mod fixed;
 mod flags;
 mod layers;
 mod listener;
 mod listener_policy;
+mod named;
 mod number;
 mod raw;
 mod serve;
@@ -30,7 +32,9 @@ pub use checked::{
     ProviderConfig, ServeConfig, ServiceTokenConfig, SpoolConfig, StoreConfig, UpstreamConfig,
 };
 pub use files::{AdminToken, Secret, ServiceToken, load_policy, read_cases_dir, read_policy_dir};
+pub use fixed::{Fixed, RELOADABLE};
 pub use flags::ConfigFlags;
 pub use layers::Layers;
 pub use listener_policy::load_listener_policy;
+pub use named::NamedFiles;
 pub use settings::{SETTINGS, Setting};

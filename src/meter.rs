@@ -10,6 +10,7 @@
 mod format;
 mod names;
 mod readings;
+mod reloads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use self::format::Format;
 use self::names::{Known, OfCall, OfClaims, OfOperation, OfTool, Words};
 pub use self::readings::Reading;
 use self::readings::Readings;
+pub use self::reloads::Reloads;
 use crate::domain::audit::{AuditEvent, Decision};
 use crate::domain::ledger::Status;
 use crate::domain::policy::Policy;
@@ -59,6 +61,7 @@ pub struct Meter {
     hidden_tools: Words,
     waiting: Gauge,
     spooled: Gauge,
+    reloads: Reloads,
     readings: Arc<Readings>,
 }
 
@@ -79,6 +82,7 @@ impl Meter {
             hidden_tools: Words::up_to(MOST_WORDS),
             waiting: Gauge::default(),
             spooled: Gauge::default(),
+            reloads: Reloads::default(),
             readings: Arc::default(),
         };
         meter.registered()
@@ -119,6 +123,7 @@ impl Meter {
             "Rows and settlements that wait in the spool for the store",
             self.spooled.clone(),
         );
+        self.reloads.begin(all);
         all.register_collector(Box::new(Arc::clone(&self.readings)));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("build", "Which release this is", build);
@@ -130,6 +135,11 @@ impl Meter {
     pub fn know(&self, service: &str, policy: &Policy) {
         let names: Vec<_> = policy.operations().map(|operation| operation.name()).collect();
         self.known.add(service, &names);
+    }
+
+    /// What is counted of reloads.
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
     }
 
     /// Counts a row that was decided.

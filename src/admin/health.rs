@@ -2,7 +2,8 @@
 //!
 //! Promises: `/livez` answers as long as the process runs; `/readyz` answers 200 once the policy is loaded and the
 //! store's schema was seen to fit, and 503 from the moment the gate drains. Neither asks store or upstream: or all pods
-//! would leave at once. `/metrics` is what Prometheus scrapes, and names no tenant, user or key.
+//! would leave at once. Its body names the policy in force and, where the last reload failed, says that and where to
+//! look: the gate is ready all the same, by what was in force before. `/metrics` is what Prometheus scrapes, and names no tenant, user or key.
 //!
 //! Absent on purpose: everything else; this listener has no token.
 
@@ -19,9 +20,13 @@ use hyper::body::Incoming;
 use tower::service_fn;
 use tower::util::ServiceFn;
 
+use super::policy::{InForce, PolicyStatus};
 use crate::meter::{Format, Meter};
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Of so many mistakes it is told where they stand.
+const MOST_PLACES: usize = 5;
 
 /// Whether the gate may be sent calls. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +61,7 @@ type AtOnce = Ready<Result<Response<Full<Bytes>>, Infallible>>;
 /// The service of the health listener.
 pub fn health(
     readiness: Readiness,
+    in_force: InForce,
     meter: Arc<Meter>,
 ) -> ServiceFn<impl FnMut(Request<Incoming>) -> AtOnce + Clone> {
     service_fn(move |request: Request<Incoming>| {
@@ -63,7 +69,7 @@ pub fn health(
         let (status, kind, body) = match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/livez") => said(StatusCode::OK, "alive\n"),
             (&Method::GET | &Method::HEAD, "/readyz") if readiness.is_ready() => {
-                said(StatusCode::OK, "ready\n")
+                (StatusCode::OK, PLAIN, Bytes::from(ready_by(&in_force.status())))
             }
             (&Method::GET | &Method::HEAD, "/readyz") => said(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             (&Method::GET | &Method::HEAD, "/metrics") => {
@@ -79,4 +85,18 @@ pub fn health(
         response.headers_mut().insert(CONTENT_TYPE, kind);
         ready(Ok(response))
     })
+}
+
+/// What a gate says that is ready. Nobody has shown a token here: of a mistake it is told where it stands, no more.
+fn ready_by(status: &PolicyStatus) -> String {
+    let mut lines = vec!["ready".to_owned(), format!("policy {}", status.front.version)];
+    let listeners = status.listeners.iter();
+    lines.extend(listeners.map(|one| format!("policy of {} {}", one.name, one.policy.version)));
+    let attempt = &status.last_attempt;
+    if attempt.has_failed() {
+        lines.push(format!("the reload at {} failed, and what was in force before still is:", attempt.at));
+        lines.extend(attempt.mistakes.iter().take(MOST_PLACES).map(|mistake| format!("  {}", mistake.place)));
+        lines.push("what is wrong there: oncegate policy status, or the log".to_owned());
+    }
+    lines.join("\n") + "\n"
 }

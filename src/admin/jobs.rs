@@ -203,7 +203,7 @@ impl Desk {
         let closed = if question == Question::Claim { Refusal::Draining } else { Refusal::ReportNotStored };
         let clerk = self.clerk.load_full().ok_or(closed)?;
         let facts = || {
-            let facts = clerk.job_facts(&actor, &said.job, None);
+            let facts = clerk.job_facts(&clerk.court.policy.load(), &actor, &said.job, None);
             Some(Facts { trace_id: Some(trace.id.clone()), ..facts })
         };
         let key = said.key.map_err(|refusal| Refused { refusal, facts: facts() })?;
@@ -267,18 +267,20 @@ impl Desk {
 async fn work(clerk: &Arc<Clerk>, asked: Asked, began: Instant) -> Result<Done, (Row, Uuid)> {
     // A late end has its row already, as what it is.
     let ends = matches!(asked, Asked::Settle(..));
+    // One for the whole request: its row says which.
+    let policy = clerk.court.policy.load_full();
     let done = match asked {
         Asked::Claim(ask) => {
-            let handed = clerk.hand_out(&ask).await;
-            handed.map(Done::Handed).map_err(|refusal| (refusal, clerk.ask_facts(&ask)))
+            let handed = clerk.hand_out(&policy, &ask).await;
+            handed.map(Done::Handed).map_err(|refusal| (refusal, clerk.ask_facts(&policy, &ask)))
         }
         Asked::Renew(work) => {
-            let renewed = clerk.prolong(&work).await;
-            renewed.map(Done::Renewed).map_err(|refusal| (refusal, clerk.work_facts(&work)))
+            let renewed = clerk.prolong(&policy, &work).await;
+            renewed.map(Done::Renewed).map_err(|refusal| (refusal, clerk.work_facts(&policy, &work)))
         }
         Asked::Settle(work, told) => {
-            let reported = clerk.settle_job(&work, told).await;
-            reported.map(Done::Reported).map_err(|refusal| (refusal, clerk.work_facts(&work)))
+            let reported = clerk.settle_job(&policy, &work, told).await;
+            reported.map(Done::Reported).map_err(|refusal| (refusal, clerk.work_facts(&policy, &work)))
         }
     };
     match done {

@@ -8,6 +8,7 @@ pub mod drain;
 mod health;
 pub mod jobs;
 mod operators;
+pub mod policy;
 
 pub use health::{Readiness, health};
 pub use operators::Operators;

@@ -2,7 +2,7 @@
 //!
 //! Promises: nothing is done, and nothing told, not even which paths there are, without the token; comparing it takes the
 //! same time wherever it is wrong. `GET /drain` says how far the gate has come on its way out, `POST /drain?settle=5s`
-//! sends it there.
+//! sends it there. `GET /policy` says which policy is in force, and how the last reload went.
 //!
 //! Absent on purpose: sessions and cookies. Whoever asks carries the token.
 
@@ -17,6 +17,7 @@ use subtle::ConstantTimeEq as _;
 use tracing::warn;
 
 use super::drain::{Drain, Standing};
+use super::policy::InForce;
 use crate::config::AdminToken;
 use crate::domain::units::parse_duration;
 use crate::wire::envelope::{Body, full};
@@ -33,6 +34,8 @@ pub struct Operators {
     pub token: AdminToken,
     /// The way out.
     pub drain: Drain,
+    /// The policy in force.
+    pub in_force: InForce,
 }
 
 impl Operators {
@@ -55,6 +58,8 @@ impl Operators {
                 None => fault(StatusCode::BAD_REQUEST, "write it like /drain?settle=5s, up to 10m"),
             },
             (_, "/drain") => fault(StatusCode::METHOD_NOT_ALLOWED, "GET tells, POST does"),
+            (&Method::GET, "/policy") => respond(StatusCode::OK, &json!(*self.in_force.status())),
+            (_, "/policy") => fault(StatusCode::METHOD_NOT_ALLOWED, "GET tells; files, or SIGHUP, change it"),
             _ => fault(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }

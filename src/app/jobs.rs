@@ -28,7 +28,7 @@ pub(super) fn jobs(services: Arc<Services>, parts: &Parts, limits: Limits, has_l
 }
 
 /// Says what is missing where the policy names jobs.
-fn say_if_closed(policy: &Policy, has_listener: bool, has_services: bool) {
+pub(super) fn say_if_closed(policy: &Policy, has_listener: bool, has_services: bool) {
     if !policy.operations().any(|operation| operation.kind() == Kind::Job) {
         return;
     }

@@ -16,6 +16,7 @@ use tower::Service;
 use super::AppFault;
 use crate::admin::drain::Drain;
 use crate::admin::jobs::JobsGate;
+use crate::admin::policy::InForce;
 use crate::admin::{Operators, admin};
 use crate::config::AdminConfig;
 use crate::server::{self, Doors};
@@ -35,6 +36,7 @@ pub(super) async fn beside<H>(
     health_address: SocketAddr,
     health: H,
     operators: Option<AdminConfig>,
+    in_force: &InForce,
     drain: &Drain,
     jobs: &JobsGate,
 ) -> Result<JoinSet<()>, AppFault>
@@ -50,7 +52,8 @@ where
     beside.spawn(server::serve(listener, health, doors.clone()));
     if let Some(operators) = operators {
         let listener = listen("admin_listen", operators.listen).await?;
-        let operators = Operators { token: operators.token, drain: drain.clone() };
+        let operators =
+            Operators { token: operators.token, drain: drain.clone(), in_force: in_force.clone() };
         beside.spawn(server::serve(listener, admin(operators, jobs.clone()), doors));
     }
     Ok(beside)

@@ -7,6 +7,7 @@
 //! Absent on purpose: observing. A listener enforces; its policy says of which operations it only takes notes.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +20,11 @@ use tracing::info;
 use super::AppFault;
 use super::gates::House;
 use super::listeners::listen;
+use super::policies::PolicyRead;
+use super::reload::Ruling;
 use crate::auth::Services;
 use crate::auth::porter::{Identity, Porter};
 use crate::config::ListenerConfig;
-use crate::domain::policy::Policy;
 use crate::janitor::Janitor;
 use crate::layers::queue::room::Room;
 use crate::server::{self, Doors};
@@ -32,6 +34,8 @@ use crate::stack::{Parts, outward};
 pub(super) struct Outward(Vec<Way>);
 
 struct Way {
+    name: String,
+    dir: PathBuf,
     listener: TcpListener,
     parts: Parts,
     porter: Arc<Porter>,
@@ -49,11 +53,11 @@ impl Outward {
     /// A gate for each listener, with its policy.
     pub(super) async fn open(
         house: &House,
-        listeners: Vec<(ListenerConfig, Policy)>,
+        listeners: Vec<(ListenerConfig, PolicyRead)>,
         services: &Arc<Services>,
     ) -> Result<Self, AppFault> {
         let mut ways = Vec::new();
-        for (config, policy) in listeners {
+        for (config, PolicyRead { policy, dir, .. }) in listeners {
             let setting = format!("listen of the listener {}", config.name);
             let porter = Arc::new(match &config.identity {
                 None => Porter::Services(Arc::clone(services)),
@@ -65,7 +69,7 @@ impl Outward {
             let parts = house.outward(config, policy)?;
             let listener = listen(setting, address).await?;
             tell(&name, address, &parts);
-            ways.push(Way { listener, parts, porter });
+            ways.push(Way { name, dir, listener, parts, porter });
         }
         Ok(Self(ways))
     }
@@ -80,12 +84,18 @@ impl Outward {
         self.0.iter().map(|way| way.parts.clerk.service.as_str())
     }
 
+    /// What decides in each of them, by its listener's name.
+    pub(super) fn rulings(&self) -> Vec<(String, Ruling)> {
+        let ruling = |way: &Way| (way.name.clone(), Ruling::new(&way.parts, &way.dir));
+        self.0.iter().map(ruling).collect()
+    }
+
     /// Begins to take calls; each listener lets so many in at one time, and what runs at the end has this long.
     pub(super) fn lead(self, connections: usize, grace: Duration) -> Leading {
         let stop = CancellationToken::new();
         let mut leading =
             Leading { servers: JoinSet::new(), rooms: Vec::new(), tasks: Vec::new(), stop: stop.clone() };
-        for Way { listener, parts, porter } in self.0 {
+        for Way { listener, parts, porter, .. } in self.0 {
             leading.rooms.push(parts.post.room.clone());
             leading.tasks.push(parts.clerk.tasks.clone());
             // No load balancer stands before them: connections need not end before there is an end.

@@ -1,8 +1,13 @@
-//! The signals that stop a process.
+//! The signals that stop a process, and the one that asks it to reload.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::AppFault;
+
+/// SIGHUP. From now on it ends nothing.
+pub(super) fn hangup() -> Result<tokio::signal::unix::Signal, AppFault> {
+    signal(SignalKind::hangup()).map_err(AppFault::Signal)
+}
 
 /// SIGTERM and SIGINT: they mean the same.
 pub(super) struct Signals {

@@ -22,10 +22,10 @@ use super::settings::{PREFIX, SETTINGS, Setting, TABLES};
 use crate::domain::mistake::{Mistake, Mistakes, Place, position};
 
 /// The file that is read where nobody names one.
-const USUAL_FILE: &str = "oncegate.toml";
+pub(super) const USUAL_FILE: &str = "oncegate.toml";
 
 /// Names the file.
-const FILE_VARIABLE: &str = "ONCEGATE_CONFIG";
+pub(super) const FILE_VARIABLE: &str = "ONCEGATE_CONFIG";
 
 /// Variables of this house that are no settings.
 const NO_SETTINGS: [&str; 3] = [FILE_VARIABLE, "ONCEGATE_LOG", "ONCEGATE_LOG_FORMAT"];
@@ -44,6 +44,8 @@ const ALTERNATIVES: [&[&str]; 3] = [
 pub struct Layers {
     pub(super) raw: RawConfig,
     pub(super) sources: Sources,
+    /// The file, where there is one.
+    pub(super) file: Option<PathBuf>,
     /// The folder in which no file was found, where none was named.
     looked_in: Option<PathBuf>,
 }
@@ -75,10 +77,7 @@ struct Line {
 impl Layers {
     /// Reads the file, the environment and the flags.
     pub fn load(flags: &ConfigFlags) -> Result<Self, Mistakes> {
-        let file = match flags.file.clone().or_else(|| env::var_os(FILE_VARIABLE).map(PathBuf::from)) {
-            Some(named) => Some(named),
-            None => Some(PathBuf::from(USUAL_FILE)).filter(|usual| usual.exists()),
-        };
+        let file = flags.config_file();
         let text = match &file {
             Some(path) => Some(fs::read_to_string(path).map_err(|error| {
                 let text = error.to_string();
@@ -88,8 +87,9 @@ impl Layers {
             None => None,
         };
         let looked_in = if file.is_none() { env::current_dir().ok() } else { None };
-        let file = file.as_deref().zip(text.as_deref());
-        Ok(Self { looked_in, ..Self::merge(file, env::vars_os(), flags)? })
+        let named = file.as_deref().zip(text.as_deref());
+        let merged = Self::merge(named, env::vars_os(), flags)?;
+        Ok(Self { file, looked_in, ..merged })
     }
 
     /// Mistakes in what is configured. That no file was found explains most of them, so it is said first.
@@ -112,7 +112,7 @@ impl Layers {
         sources.add_lines(variables(environment)?);
         sources.add_lines(flag_lines(flags));
         let raw = sources.read()?;
-        Ok(Self { raw, sources, looked_in: None })
+        Ok(Self { raw, sources, file: file.map(|(path, _)| path.to_owned()), looked_in: None })
     }
 }
 

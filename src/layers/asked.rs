@@ -45,6 +45,8 @@ struct Notes {
     wanted_arguments: OnceLock<Object>,
     actor: OnceLock<Actor>,
     facts: OnceLock<Facts>,
+    /// The version of the policy that refused it, where that is not the one that it began with.
+    refused_by: OnceLock<String>,
     row_id: Mutex<Option<Uuid>>,
     audited: AtomicBool,
 }
@@ -85,6 +87,7 @@ impl Asked {
             wanted_arguments: OnceLock::new(),
             actor: OnceLock::new(),
             facts: OnceLock::new(),
+            refused_by: OnceLock::new(),
             row_id: Mutex::default(),
             audited: AtomicBool::new(false),
         }))
@@ -293,6 +296,16 @@ impl Asked {
 
     pub(super) fn learn_facts(&self, facts: Facts) {
         self.0.facts.get_or_init(|| facts);
+    }
+
+    pub(super) fn learn_refused_by(&self, policy_version: &str) {
+        self.0.refused_by.get_or_init(|| policy_version.to_owned());
+    }
+
+    /// What its row says of a refusal: the policy that refused it.
+    pub(super) fn refused(&self, facts: Facts) -> Facts {
+        let policy_version = self.0.refused_by.get().cloned().or(facts.policy_version);
+        Facts { policy_version, ..facts }
     }
 
     pub(super) fn mark_audited(&self) {

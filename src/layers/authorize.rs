@@ -26,7 +26,6 @@ use self::follow::{ask_about, is_mutation, unopened};
 pub use self::inner::Several;
 use self::observed::Kept;
 use self::take::{has_rounds, put_argument, subject_of, take, take_mirrors};
-use super::caller::Caller;
 use super::parse::{Head, Parsed, What};
 use super::plain::{Open, Plain};
 use super::resume::{self, Resumed};
@@ -363,12 +362,14 @@ impl Court {
     }
 
     /// Whether a call that had to wait is still allowed: the policy may have changed, the token may have run out.
-    pub(super) fn still_allows(&self, caller: &Caller, operation: &Operation) -> Result<(), Refusal> {
+    pub(super) fn still_allows(&self, head: &Head, operation: &Operation) -> Result<(), Refusal> {
+        let caller = &head.caller;
         if !caller.verified().is_some_and(|verified| self.verifier.still_holds(verified)) {
             return Err(Refusal::BadToken { detail: "it is no longer valid".to_owned() });
         }
         let policy = self.policy.load();
-        policy.admit(caller.actor(), operation.kind(), operation.name())?;
+        let admitted = policy.admit(caller.actor(), operation.kind(), operation.name());
+        admitted.inspect_err(|_| head.asked.learn_refused_by(policy.version()))?;
         Ok(())
     }
 }

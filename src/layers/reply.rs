@@ -265,7 +265,7 @@ impl Desk {
 pub(super) async fn write_down(journal: &Journal, row: &Row, facts: Facts, asked: &Asked) {
     let event = AuditEvent {
         id: asked.new_row_id(),
-        facts,
+        facts: asked.refused(facts),
         decision: Decision::Denied,
         reason: Some(row.reason.to_owned()),
         result_summary: None,

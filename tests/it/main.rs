@@ -49,6 +49,7 @@ mod queue;
 mod reconcile;
 mod redact;
 mod refusals;
+mod reload;
 mod resuming;
 mod retried;
 mod rounds;

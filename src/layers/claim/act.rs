@@ -60,7 +60,7 @@ impl Clerk {
     {
         let mut entry = self.journal.entry(read_event(&head)).await?;
         // A full queue may have kept it waiting for long.
-        if let Err(refusal) = self.court.still_allows(&head.caller, &operation) {
+        if let Err(refusal) = self.court.still_allows(&head, &operation) {
             entry.withdraw();
             return Err(refusal);
         }

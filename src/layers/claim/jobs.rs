@@ -32,7 +32,7 @@ use crate::domain::key::Key;
 use crate::domain::ledger::{
     self, Admission, Ask, AskedRound, Attempt, AttemptKind, Came, ClaimId, Conflict, Draft, Expect, Terms,
 };
-use crate::domain::policy::{Forwarded, Kind, Mutation, Operation};
+use crate::domain::policy::{Forwarded, Kind, Mutation, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::authorize::short;
@@ -95,28 +95,27 @@ fn terms(rule: &Mutation, clerk: &Clerk) -> Terms {
 
 impl Clerk {
     /// What a row says of a worker's request, whatever it is; names come from the worker.
-    pub fn job_facts(&self, actor: &Actor, job: &str, key: Option<&Key>) -> Facts {
+    pub fn job_facts(&self, policy: &Policy, actor: &Actor, job: &str, key: Option<&Key>) -> Facts {
         Facts {
             tenant_id: actor.tenant().to_owned(),
             service: self.service.clone(),
             user_id: actor.user().to_owned(),
             tool: short(job),
             idempotency_key: key.map(|key| key.as_str().to_owned()),
-            policy_version: Some(self.court.policy.load().version().to_owned()),
+            policy_version: Some(policy.version().to_owned()),
             protocol: Some(PROTOCOL.to_owned()),
             ..Facts::default()
         }
     }
 
     /// The same of a report about an attempt.
-    pub fn work_facts(&self, work: &Work) -> Facts {
-        let facts = self.job_facts(&work.actor, &work.job, Some(&work.key));
+    pub fn work_facts(&self, policy: &Policy, work: &Work) -> Facts {
+        let facts = self.job_facts(policy, &work.actor, &work.job, Some(&work.key));
         Facts { attempt_id: Some(work.attempt), ..facts }
     }
 
     /// The same of a job that is to begin, arguments and all.
-    pub fn ask_facts(&self, ask: &JobAsk) -> Facts {
-        let policy = self.court.policy.load();
+    pub fn ask_facts(&self, policy: &Policy, ask: &JobAsk) -> Facts {
         let redacted =
             policy.named(Kind::Job, &ask.job).map(|rule| rule.redactor().clone()).unwrap_or_default();
         Facts {
@@ -124,16 +123,15 @@ impl Clerk {
             args: Some(redacted.audit_arguments(&ask.arguments)),
             trace_id: ask.trace_id.clone(),
             client: ask.client.as_deref().map(short),
-            ..self.job_facts(&ask.actor, &ask.job, Some(&ask.key))
+            ..self.job_facts(policy, &ask.actor, &ask.job, Some(&ask.key))
         }
     }
 
-    /// Claims a job for a worker, as the policy and the ledger allow it.
-    pub async fn hand_out(self: &Arc<Self>, ask: &JobAsk) -> Result<Handed, Refusal> {
-        let policy = self.court.policy.load_full();
+    /// Claims a job for a worker, as this policy and the ledger allow it.
+    pub async fn hand_out(self: &Arc<Self>, policy: &Policy, ask: &JobAsk) -> Result<Handed, Refusal> {
         let operation = policy.decide(&ask.actor, Kind::Job, &ask.job)?;
         let rule = operation.mutation().ok_or(Refusal::NotInPolicy)?;
-        Claiming::new(self, ask, operation, rule).run().await
+        Claiming::new(self, policy, ask, operation, rule).run().await
     }
 
     /// Takes a job back that its worker did not hear of.
@@ -169,7 +167,13 @@ struct Claiming<'a> {
 }
 
 impl<'a> Claiming<'a> {
-    fn new(clerk: &'a Arc<Clerk>, job: &JobAsk, operation: &'a Operation, rule: &'a Mutation) -> Self {
+    fn new(
+        clerk: &'a Arc<Clerk>,
+        policy: &Policy,
+        job: &JobAsk,
+        operation: &'a Operation,
+        rule: &'a Mutation,
+    ) -> Self {
         let id = ClaimId {
             tenant: job.actor.tenant().to_owned(),
             service: clerk.service.clone(),
@@ -181,7 +185,7 @@ impl<'a> Claiming<'a> {
         let facts = Facts {
             attempt_id: Some(attempt_id),
             forwarded_key: Some(rule.forward_key().render(parts(&id))),
-            ..clerk.ask_facts(job)
+            ..clerk.ask_facts(policy, job)
         };
         let ask = Ask {
             args_hash: prints.signed,

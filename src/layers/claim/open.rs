@@ -47,7 +47,7 @@ impl Clerk {
         };
         let mut entry = self.journal.entry(event).await?;
         // A full queue may have kept it waiting for long.
-        self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
+        self.court.still_allows(&head, &operation).inspect_err(|_| entry.withdraw())?;
         match ground {
             Ground::Read | Ground::Unenforced(_) => self.answer_read(inner, head, what, entry).await,
             Ground::Unkeyed => self.answer_unkeyed(inner, head, what, &operation, entry).await,

@@ -36,7 +36,7 @@ impl Clerk {
     {
         let mut entry = self.journal.entry(read_event(&head)).await?;
         // A full queue may have kept it waiting for long.
-        self.court.still_allows(&head.caller, &operation).inspect_err(|_| entry.withdraw())?;
+        self.court.still_allows(&head, &operation).inspect_err(|_| entry.withdraw())?;
         self.answer_read(inner, head, ClaimedWhat::Read { request, operation }, entry).await
     }
 

@@ -81,9 +81,7 @@ where
             let facts = facts(&call.head);
             // The calls before it may have taken long.
             let allowed = match call.operation() {
-                Some(operation) if !came.is_empty() => {
-                    self.clerk.court.still_allows(&call.head.caller, operation)
-                }
+                Some(operation) if !came.is_empty() => self.clerk.court.still_allows(&call.head, operation),
                 _ => Ok(()),
             };
             let end = match allowed {

@@ -72,10 +72,10 @@ impl Gate {
         fs::write(folder.path().join("other"), OTHER_TOKEN).expect("another service's token");
         fs::create_dir(folder.path().join("policies")).expect("the policies' folder");
         fs::write(folder.path().join("policies/tests.toml"), &setup.policy).expect("the policy");
-        let setup = setup
-            .set("store.url", url)
-            .set("secret_file", text(&folder.path().join("secret")))
-            .set("policy.dir", text(&folder.path().join("policies")));
+        let setup = setup.set("store.url", url).set("secret_file", text(&folder.path().join("secret")));
+        // Unless a test has a folder of its own for it.
+        let own = setup.get("policy.dir") == "policies";
+        let setup = if own { setup.set("policy.dir", text(&folder.path().join("policies"))) } else { setup };
         let mut gate = Self::in_folder(folder, "one", setup);
         if gate.setup.home == Home::Postgres {
             let migrated = gate.run(&["migrate"]).await;
@@ -168,13 +168,18 @@ impl Gate {
         self.ended().await
     }
 
-    /// Sets a key of the configuration, for the next start.
+    /// A file of the gate's folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Sets a key of the configuration: a gate that runs reloads it.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.setup = self.setup.clone().set(key, value);
         fs::write(&self.config, self.setup.to_toml()).expect("the configuration");
     }
 
-    /// Replaces a text of the policy, for the next start.
+    /// Replaces a text of the policy: a gate that runs reloads it.
     pub(crate) fn set_policy(&mut self, old: &str, new: &str) {
         self.setup = self.setup.clone().policy(old, new);
         fs::write(self.folder.path().join("policies/tests.toml"), &self.setup.policy).expect("the policy");

@@ -13,6 +13,7 @@ pub(crate) mod cluster;
 pub(crate) mod gate;
 pub(crate) mod h2;
 pub(crate) mod http;
+pub(crate) mod mount;
 pub(crate) mod pgbouncer;
 pub(crate) mod postgres;
 pub(crate) mod redis;

@@ -99,7 +99,7 @@ where
                     if patience.waits() {
                         // It gave its place up, needs one again, and may have waited for that as well.
                         self.head.asked.find_room().await?;
-                        self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                        self.clerk.court.still_allows(&self.head, &self.mutation.operation)?;
                     }
                     if attempt.kind == AttemptKind::First && twin.is_none() {
                         twin = self.clerk.look_out(&self.id, &self.ask, rule).await?;
@@ -157,7 +157,7 @@ where
         Ok(match asked.map_err(|fault| unavailable(&fault))? {
             Asked::Row(seen) => {
                 // That may have taken a while.
-                self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                self.clerk.court.still_allows(&self.head, &self.mutation.operation)?;
                 Some(Arc::new(*seen))
             }
             Asked::NotNow | Asked::Busy => None,

@@ -118,7 +118,7 @@ where
             let turn = seat.turn().await;
             // Whoever has the pen may have asked the app meanwhile.
             if began.elapsed() > LOOK_UP {
-                self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                self.clerk.court.still_allows(&self.head, &self.mutation.operation)?;
             }
             return Ok(turn);
         }
@@ -126,7 +126,7 @@ where
             let look_up = self.look_up(patience)?;
             tokio::select! {
                 turn = seat.turn() => {
-                    self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)?;
+                    self.clerk.court.still_allows(&self.head, &self.mutation.operation)?;
                     return Ok(turn);
                 }
                 () = sleep_until(look_up) => {}
@@ -188,7 +188,7 @@ where
         while Instant::now() < asks_at {
             sleep_until(self.look_up(patience)?.min(asks_at)).await;
         }
-        self.clerk.court.still_allows(&self.head.caller, &self.mutation.operation)
+        self.clerk.court.still_allows(&self.head, &self.mutation.operation)
     }
 }
 

@@ -78,9 +78,9 @@ struct End {
 
 impl Clerk {
     /// Prolongs the lease of a worker that lives; says how long it is.
-    pub async fn prolong(&self, work: &Work) -> Result<std::time::Duration, Refusal> {
-        let (policy, id) = (self.court.policy.load_full(), self.id_of(work));
-        let lease = rule_of(&policy, &work.job)?.1.lease();
+    pub async fn prolong(&self, policy: &Policy, work: &Work) -> Result<std::time::Duration, Refusal> {
+        let id = self.id_of(work);
+        let lease = rule_of(policy, &work.job)?.1.lease();
         let mut seen = self.seen(&id).await?;
         for _ in 0..MAX_TURNS {
             let (expect, next) = match ledger::sign(seen.row.as_ref(), work.attempt, seen.now, lease) {
@@ -98,9 +98,9 @@ impl Clerk {
     }
 
     /// Settles an attempt by what its worker tells.
-    pub async fn settle_job(&self, work: &Work, told: Told) -> Result<Reported, Refusal> {
-        let (policy, id) = (self.court.policy.load_full(), self.id_of(work));
-        let (operation, rule) = rule_of(&policy, &work.job)?;
+    pub async fn settle_job(&self, policy: &Policy, work: &Work, told: Told) -> Result<Reported, Refusal> {
+        let id = self.id_of(work);
+        let (operation, rule) = rule_of(policy, &work.job)?;
         let terms = terms(rule, self);
         let end = end(operation, told, self.stored_response);
         let kept = matches!(&end.came, Came::Completed { response: Some(_), .. });
@@ -110,7 +110,7 @@ impl Clerk {
             let (expect, next) = match ledger::report(row, work.attempt, &end.came, &terms) {
                 Report::Write { expect, draft } => (expect, *draft),
                 Report::Again(status) => return Ok(Reported { status, kept }),
-                Report::Over => return Err(self.too_late(work, &end, row).await),
+                Report::Over => return Err(self.too_late(policy, work, &end, row).await),
             };
             let status = next.status;
             if status == Status::Unknown {
@@ -127,10 +127,10 @@ impl Clerk {
     }
 
     /// The claim had moved on: the attempt's end is only written down.
-    async fn too_late(&self, work: &Work, end: &End, row: Option<&Claim>) -> Refusal {
+    async fn too_late(&self, policy: &Policy, work: &Work, end: &End, row: Option<&Claim>) -> Refusal {
         warn!(tool = work.job, attempt = %work.attempt, "The claim had moved on when its worker reported; that is only written down.");
         let own = row.filter(|row| row.attempt_id == work.attempt).map(|row| row.facts.clone());
-        let facts = own.unwrap_or_else(|| self.work_facts(work));
+        let facts = own.unwrap_or_else(|| self.work_facts(policy, work));
         let event = AuditEvent {
             id: event_id(),
             facts,
