@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::open::{self, Opened};
 use super::screen;
 use crate::config::ConfigFlags;
+use crate::store::PruneOf;
 
 /// Brings the schema up. Safe when many start at once.
 #[derive(Args)]
@@ -37,10 +38,12 @@ impl Prune {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let opened = Opened::new(&self.config).await?;
         let mut pruned = 0;
+        let mut of = PruneOf { batch: self.batch, from: None };
         loop {
-            let batch = opened.store.prune(self.batch).await?;
-            pruned += batch;
-            if batch == 0 {
+            let batch = opened.store.prune_claims(&of).await?;
+            pruned += batch.claims;
+            of.from = of.from.max(batch.through);
+            if batch.claims == 0 {
                 break;
             }
         }

@@ -7,6 +7,7 @@
 //! Absent on purpose: decisions. A store inserts if absent, reads, and compares-and-swaps.
 
 mod grouping;
+mod left;
 mod migrations;
 mod op;
 mod postgres;
@@ -14,6 +15,7 @@ mod sqlite;
 mod standing;
 mod text;
 mod timed;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +23,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
+pub use self::left::{Found, LapsedOf, OpenClaims, UnknownOf};
 pub use self::standing::Standing;
 pub use self::timed::{MEASURED, timed};
+pub use self::upkeep::{AuditAge, AuditKept, Due, Floor, MigrationNews, PruneOf, Pruned, Schema};
 use crate::domain::audit::{AuditEvent, Decision, Executed};
 use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
 use crate::domain::time::Timestamp;
@@ -203,48 +207,6 @@ pub struct ListedClaim {
     pub claim: Claim,
 }
 
-/// Which claims of dead owners to look for.
-#[derive(Clone, Debug)]
-pub struct LapsedOf {
-    /// Only this service's.
-    pub service: String,
-    /// Its shortest lease: a claim that is younger cannot have lapsed, and is not looked at.
-    pub lease: Duration,
-    /// At most so many, the oldest first.
-    pub limit: u32,
-}
-
-/// Which unknown claims to ask the app about.
-#[derive(Clone, Debug)]
-pub struct UnknownOf {
-    /// Only this service's.
-    pub service: String,
-    /// Only these operations'.
-    pub tools: Vec<String>,
-    /// At most so many, those first that nobody has asked about for longest.
-    pub limit: u32,
-}
-
-/// Claims that somebody has to look after, and the store's time at which they did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The claims.
-    pub claims: Vec<ListedClaim>,
-    /// The store's time.
-    pub now: Timestamp,
-}
-
-/// How many claims of a service are in one of the states that somebody has to look after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenClaims {
-    /// In flight, or unknown.
-    pub status: Status,
-    /// So many.
-    pub count: u64,
-    /// How long ago the oldest of them was made.
-    pub oldest: Duration,
-}
-
 /// An audit row as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedEvent {
@@ -259,22 +221,6 @@ impl RecordedEvent {
     pub const fn cursor(&self) -> Cursor {
         Cursor { at: self.at, id: self.event.id }
     }
-}
-
-/// How far the schema of a database fits this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schema {
-    /// It is the one this program was built for, or a newer one that still serves it.
-    Fits,
-    /// There is none.
-    Missing,
-    /// It is older: `oncegate migrate` brings it up.
-    Older {
-        /// Its version.
-        found: i64,
-        /// The version this program needs.
-        needed: i64,
-    },
 }
 
 /// Which recent claim would be a twin of a new one: same actor, same operation, same arguments, another key.
@@ -368,11 +314,34 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the schema serves this program.
     async fn schema(&self) -> Result<Schema, StoreError>;
 
-    /// Brings the schema up; returns the version. Safe when many start at once.
-    async fn migrate(&self) -> Result<i64, StoreError>;
+    /// Brings the schema up; returns the version. Safe when many start at once, and when it was interrupted.
+    async fn migrate(&self) -> Result<i64, StoreError> {
+        self.migrate_telling(&|_| {}).await
+    }
 
-    /// Deletes at most `batch` expired claims; returns how many. Never in-flight or unknown ones.
-    async fn prune(&self, batch: u32) -> Result<u64, StoreError>;
+    /// The same, and says how it gets on.
+    async fn migrate_telling(&self, tell: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError>;
+
+    /// Whether `holder` leads in `what`: nobody else's lease of it is alive, and this one's lasts so long from now on. A
+    /// lease of no time gives it up. Times are the store's.
+    async fn lead(&self, what: &str, holder: Uuid, lease: Duration) -> Result<bool, StoreError>;
+
+    /// Deletes a batch of expired claims, those first that expired first. Never in-flight or unknown ones, and none that
+    /// somebody works on: nobody waits for it for longer than the batch takes.
+    async fn prune_claims(&self, of: &PruneOf) -> Result<Pruned, StoreError>;
+
+    /// Takes one step towards an audit that holds nothing older than `of` says; makes ready what the next rows need. No
+    /// row goes that is younger than the [`Floor`].
+    async fn keep_audit(&self, of: &AuditAge) -> Result<AuditKept, StoreError>;
+
+    /// What the two would take away now.
+    async fn due(&self, keep: Option<Duration>) -> Result<Due, StoreError>;
+
+    /// How long audit rows are kept at least, whatever a gate asks for.
+    async fn audit_floor(&self) -> Result<Floor, StoreError>;
+
+    /// Sets that, as the owner of the schema; unless `anew`, only where nobody has set it yet. Says what holds then.
+    async fn set_audit_floor(&self, floor: Option<Duration>, anew: bool) -> Result<Floor, StoreError>;
 
     /// Lets no further writes in, finishes those that wait, and closes the connections. Idempotent. A store that is
     /// dropped instead finishes what waits too, as long as the process lives.

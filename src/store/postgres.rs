@@ -11,25 +11,30 @@ mod columns;
 mod connections;
 mod fault;
 mod listing;
+mod preparing;
 mod schema;
 mod statements;
 mod tls;
+mod upkeep;
 mod url;
 mod worker;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::error;
+use uuid::Uuid;
 
 use self::connections::Connections;
 use super::grouping::Line;
 use super::op::{Answer, AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Schema, Seen,
-    Standing, Store, StoreError, StoreOptions, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
+    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError, StoreOptions,
+    Swap, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -124,12 +129,32 @@ impl Store for PostgresStore {
         schema::schema(self).await.map_err(|fault| fault.error())
     }
 
-    async fn migrate(&self) -> Result<i64, StoreError> {
-        schema::migrate(self).await.map_err(|fault| fault.error())
+    async fn migrate_telling(&self, tell: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError> {
+        schema::migrate(self, tell).await.map_err(|fault| fault.error())
     }
 
-    async fn prune(&self, batch: u32) -> Result<u64, StoreError> {
-        listing::prune(self, batch).await.map_err(|fault| fault.error())
+    async fn lead(&self, what: &str, holder: Uuid, lease: Duration) -> Result<bool, StoreError> {
+        upkeep::lead(self, what, holder, lease).await.map_err(|fault| fault.error())
+    }
+
+    async fn prune_claims(&self, of: &PruneOf) -> Result<Pruned, StoreError> {
+        upkeep::prune_claims(self, of).await.map_err(|fault| fault.error())
+    }
+
+    async fn keep_audit(&self, of: &AuditAge) -> Result<AuditKept, StoreError> {
+        upkeep::keep_audit(self, of).await.map_err(|fault| fault.error())
+    }
+
+    async fn due(&self, keep: Option<Duration>) -> Result<Due, StoreError> {
+        upkeep::due(self, keep).await.map_err(|fault| fault.error())
+    }
+
+    async fn audit_floor(&self) -> Result<Floor, StoreError> {
+        upkeep::audit_floor(self).await.map_err(|fault| fault.error())
+    }
+
+    async fn set_audit_floor(&self, floor: Option<Duration>, anew: bool) -> Result<Floor, StoreError> {
+        upkeep::set_audit_floor(self, floor, anew).await.map_err(|fault| fault.error())
     }
 
     async fn close(&self) {

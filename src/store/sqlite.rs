@@ -10,22 +10,26 @@ mod file;
 mod listing;
 mod rows;
 mod schema;
+mod upkeep;
 mod writer;
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
 
 use super::grouping::Line;
 use super::op::{Answer, AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
 use super::standing::Notice;
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Role, Schema, Seen,
-    Standing, Store, StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
+    OpenClaims, PruneOf, Pruned, RecordedEvent, Role, Schema, Seen, Standing, Store, StoreError, Swap, Twin,
+    TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -169,12 +173,37 @@ impl Store for SqliteStore {
         self.at_desk(|connection| schema::schema(connection)).await
     }
 
-    async fn migrate(&self) -> Result<i64, StoreError> {
-        self.at_desk(schema::migrate).await
+    async fn migrate_telling(&self, tell: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError> {
+        let version = self.at_desk(schema::migrate).await?;
+        tell(MigrationNews::Step(version));
+        Ok(version)
     }
 
-    async fn prune(&self, batch: u32) -> Result<u64, StoreError> {
-        self.at_desk(move |connection| listing::prune(connection, batch)).await
+    async fn lead(&self, what: &str, holder: Uuid, lease: Duration) -> Result<bool, StoreError> {
+        let what = what.to_owned();
+        self.at_desk(move |connection| upkeep::lead(connection, &what, holder, lease)).await
+    }
+
+    async fn prune_claims(&self, of: &PruneOf) -> Result<Pruned, StoreError> {
+        let of = *of;
+        self.at_desk(move |connection| upkeep::prune_claims(connection, of)).await
+    }
+
+    async fn keep_audit(&self, of: &AuditAge) -> Result<AuditKept, StoreError> {
+        let of = *of;
+        self.at_desk(move |connection| upkeep::keep_audit(connection, of)).await
+    }
+
+    async fn due(&self, keep: Option<Duration>) -> Result<Due, StoreError> {
+        self.at_desk(move |connection| upkeep::due(connection, keep)).await
+    }
+
+    async fn audit_floor(&self) -> Result<Floor, StoreError> {
+        Ok(Floor::None)
+    }
+
+    async fn set_audit_floor(&self, _floor: Option<Duration>, _anew: bool) -> Result<Floor, StoreError> {
+        Ok(Floor::None)
     }
 
     async fn close(&self) {

@@ -6,13 +6,16 @@
 //! Absent on purpose: what people ask for, and what is done once in a while. It would hide among the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Schema, Seen,
-    Standing, Store, StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
+    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError, Swap, Twin,
+    TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::{ClaimId, Status};
@@ -112,12 +115,32 @@ impl Store for Timed {
         self.store.schema().await
     }
 
-    async fn migrate(&self) -> Result<i64, StoreError> {
-        self.store.migrate().await
+    async fn migrate_telling(&self, tell: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError> {
+        self.store.migrate_telling(tell).await
     }
 
-    async fn prune(&self, batch: u32) -> Result<u64, StoreError> {
-        self.store.prune(batch).await
+    async fn lead(&self, what: &str, holder: Uuid, lease: Duration) -> Result<bool, StoreError> {
+        self.store.lead(what, holder, lease).await
+    }
+
+    async fn prune_claims(&self, of: &PruneOf) -> Result<Pruned, StoreError> {
+        self.store.prune_claims(of).await
+    }
+
+    async fn keep_audit(&self, of: &AuditAge) -> Result<AuditKept, StoreError> {
+        self.store.keep_audit(of).await
+    }
+
+    async fn due(&self, keep: Option<Duration>) -> Result<Due, StoreError> {
+        self.store.due(keep).await
+    }
+
+    async fn audit_floor(&self) -> Result<Floor, StoreError> {
+        self.store.audit_floor().await
+    }
+
+    async fn set_audit_floor(&self, floor: Option<Duration>, anew: bool) -> Result<Floor, StoreError> {
+        self.store.set_audit_floor(floor, anew).await
     }
 
     async fn close(&self) {

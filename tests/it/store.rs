@@ -7,6 +7,7 @@ mod away;
 mod cancelled;
 mod lists;
 mod open;
+mod partitions;
 mod postgres;
 pub(crate) mod samples;
 mod sqlite;

@@ -15,18 +15,31 @@ pub(super) struct Migration {
 }
 
 /// The version that this program needs.
-pub(super) const NEEDED: i64 = 1;
+pub(super) const NEEDED: i64 = 2;
 
 /// Every step for Postgres, in order.
-pub(super) const POSTGRES: [Migration; 1] =
-    [Migration { version: 1, sql: include_str!("postgres/0001_claims_and_audit.sql") }];
+pub(super) const POSTGRES: [Migration; 2] = [
+    Migration { version: 1, sql: include_str!("postgres/0001_claims_and_audit.sql") },
+    Migration {
+        version: 2,
+        sql: concat!(
+            include_str!("postgres/0002_retention.sql"),
+            include_str!("postgres/0002_partitions.sql")
+        ),
+    },
+];
+
+/// The step that a large audit table is made ready for beforehand, beside the gates that write into it.
+pub(super) const PARTITIONS: i64 = 2;
 
 /// What the gate's own role may do on Postgres.
 pub(super) const POSTGRES_GATE_ROLE: &str = include_str!("postgres/gate_role.sql");
 
 /// Every step for SQLite, in order.
-pub(super) const SQLITE: [Migration; 1] =
-    [Migration { version: 1, sql: include_str!("sqlite/0001_claims_and_audit.sql") }];
+pub(super) const SQLITE: [Migration; 2] = [
+    Migration { version: 1, sql: include_str!("sqlite/0001_claims_and_audit.sql") },
+    Migration { version: 2, sql: include_str!("sqlite/0002_retention.sql") },
+];
 
 #[cfg(test)]
 mod tests {

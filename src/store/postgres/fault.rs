@@ -206,7 +206,10 @@ impl Kind {
         if ended || code.code().starts_with("08") || code.code().starts_with("57P") || code.code() == "40003"
         {
             Self::Gone
-        } else if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+        } else if *code == SqlState::T_R_SERIALIZATION_FAILURE
+            || *code == SqlState::T_R_DEADLOCK_DETECTED
+            || *code == SqlState::LOCK_NOT_AVAILABLE
+        {
             Self::Clash
         } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
             Self::ReadOnly

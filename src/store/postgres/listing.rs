@@ -1,4 +1,4 @@
-//! Questions beside the calls: lists for people, twins, pruning.
+//! Questions beside the calls: lists for people, twins.
 //!
 //! Promises: they never take the last connection from the workers where there are two or more; a question is asked
 //! once more where its connection had died meanwhile.
@@ -30,7 +30,7 @@ const PAGE: u32 = 1000;
 const TRIES: u32 = 3;
 
 /// Asks, on any connection.
-async fn ask<'a>(
+pub(super) async fn ask<'a>(
     store: &PostgresStore,
     limit: Duration,
     sql: &str,
@@ -54,7 +54,7 @@ async fn ask<'a>(
 }
 
 /// Asks something that may take long.
-async fn ask_as_guest<'a>(
+pub(super) async fn ask_as_guest<'a>(
     store: &PostgresStore,
     sql: &str,
     params: impl Fn() -> Params<'a>,
@@ -214,14 +214,4 @@ fn page_of(filter: &AuditFilter, last: Option<Cursor>, page: u32) -> Params<'_> 
     params.one(Type::TEXT_ARRAY, (!parts.is_empty()).then_some(parts));
     params.one(Type::INT8, i64::from(page));
     params
-}
-
-pub(super) async fn prune(store: &PostgresStore, batch: u32) -> Result<u64, Fault> {
-    let params = || {
-        let mut params = Params::default();
-        params.one(Type::INT8, i64::from(batch));
-        params
-    };
-    let rows = ask_as_guest(store, include_str!("sql/prune.sql"), params).await?;
-    Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
 }

@@ -1,7 +1,7 @@
-//! Questions beside the calls: lists for people, twins, pruning.
+//! Questions beside the calls: lists for people, twins.
 
 use rusqlite::types::ToSql;
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::rows;
 use crate::domain::audit::{Decision, Executed};
@@ -184,12 +184,4 @@ pub(super) fn twin(connection: &Connection, of: &TwinOf) -> rusqlite::Result<Opt
         newest = newest.into_iter().chain(found).max_by_key(|twin| twin.created_at);
     }
     Ok(newest)
-}
-
-pub(super) fn prune(connection: &mut Connection, batch: u32) -> rusqlite::Result<u64> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let now = rows::now(&transaction)?.as_micros();
-    let pruned = transaction.execute(include_str!("sql/prune.sql"), params![now, batch])?;
-    transaction.commit()?;
-    Ok(u64::try_from(pruned).unwrap_or(u64::MAX))
 }

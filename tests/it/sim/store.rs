@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use oncegate::domain::audit::AuditEvent;
@@ -16,12 +17,14 @@ use oncegate::domain::time::Timestamp;
 use oncegate::layers::claim::Claimed;
 use oncegate::layers::forward::Forwarded;
 use oncegate::store::{
-    AuditFilter, ClaimFilter, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Schema, Seen, Store,
-    StoreError, Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
+    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Store, StoreError, Swap, Twin, TwinOf,
+    UnknownOf, Write,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tower::Service;
+use uuid::Uuid;
 
 use super::world::{Heard, Op, Sabotage, Sent, What, World};
 
@@ -109,12 +112,32 @@ impl Store for ModelStore {
         Ok(Schema::Fits)
     }
 
-    async fn migrate(&self) -> Result<i64, StoreError> {
+    async fn migrate_telling(&self, _: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError> {
         Ok(0)
     }
 
-    async fn prune(&self, _: u32) -> Result<u64, StoreError> {
-        Ok(0)
+    async fn lead(&self, _: &str, _: Uuid, _: Duration) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn prune_claims(&self, _: &PruneOf) -> Result<Pruned, StoreError> {
+        Ok(Pruned::default())
+    }
+
+    async fn keep_audit(&self, _: &AuditAge) -> Result<AuditKept, StoreError> {
+        Ok(AuditKept::default())
+    }
+
+    async fn due(&self, _: Option<Duration>) -> Result<Due, StoreError> {
+        Ok(Due::default())
+    }
+
+    async fn audit_floor(&self) -> Result<Floor, StoreError> {
+        Ok(Floor::None)
+    }
+
+    async fn set_audit_floor(&self, _: Option<Duration>, _: bool) -> Result<Floor, StoreError> {
+        Ok(Floor::None)
     }
 
     async fn close(&self) {}

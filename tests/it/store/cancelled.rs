@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use oncegate::domain::ledger::Expect;
 use oncegate::domain::time::When;
-use oncegate::store::{AuditFilter, ClaimFilter, Store, Swap, Write};
+use oncegate::store::{AuditFilter, ClaimFilter, PruneOf, Store, Swap, Write};
 
 use super::samples::{applied, completed, event, fresh, id, keys, on_every_store, row, store_on, told};
 use crate::harness::{eventually, in_time};
@@ -108,7 +108,7 @@ async fn a_list_that_is_dropped_after_any_poll_leaves_its_connection_to_others()
             let (key, after) = (format!("k{n}"), 1 + n % 6);
             cut(store.claims(&claims), after).await;
             cut(store.events(&events), after).await;
-            cut(store.prune(10), after).await;
+            cut(store.prune_claims(&PruneOf { batch: 10, from: None }), after).await;
             cut(store.schema(), after).await;
             // Whatever is still on its way on their connections is not taken for the answer to this.
             let write = fresh(&key);

@@ -8,8 +8,8 @@ use oncegate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use oncegate::domain::ledger::{Claim, ClaimId, Draft, Expect, Round, RoundId, Status};
 use oncegate::domain::time::{Timestamp, When};
 use oncegate::store::{
-    AuditFilter, ClaimFilter, RecordedEvent, Role, Store, StoreError, StoreOptions, Swap, Write, event_id,
-    open,
+    AuditFilter, ClaimFilter, PruneOf, RecordedEvent, Role, Store, StoreError, StoreOptions, Swap, Write,
+    event_id, open,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -71,6 +71,13 @@ impl Place {
                 Self { url, _folder: None, _pooler: Some(pooler) }
             }
         }
+    }
+
+    /// The same database, past a pooler.
+    pub(crate) fn direct(&self) -> String {
+        let (credentials, rest) = self.url.split_once('@').expect("a Postgres");
+        let (_, name) = rest.split_once('/').expect("a database");
+        format!("{credentials}@{}/{name}", postgres::address())
     }
 
     /// Its store, migrated, as a gate opens it.
@@ -141,6 +148,12 @@ pub(crate) fn completed(of: &Draft, expires_at: When) -> Draft {
         expires_at,
         ..of.clone()
     }
+}
+
+/// Deletes a batch of expired claims; how many there were.
+pub(crate) async fn pruned(store: &Arc<dyn Store>, batch: u32) -> u64 {
+    let told = store.prune_claims(&PruneOf { batch, from: None }).await;
+    told.expect("the store answers").claims
 }
 
 /// A claim that does not exist yet.
