@@ -148,8 +148,8 @@ fn make_files(value: &mut Value, key: &str, folder: &Path) {
         Value::Array(list) => list.iter_mut().for_each(|value| make_files(value, key, folder)),
         Value::String(name) if key.ends_with("_file") => {
             let path = within(name, folder);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a file's folder");
             if key != "spool_file" && !path.exists() {
-                fs::create_dir_all(path.parent().expect("a folder")).expect("the secrets' folder");
                 fs::write(&path, content(key)).expect("a secret");
             }
             *name = path.to_string_lossy().into_owned();
