@@ -9,6 +9,7 @@
 
 mod ground;
 mod links;
+mod listed;
 mod page;
 mod ports;
 mod settings;
