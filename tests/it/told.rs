@@ -139,3 +139,8 @@ async fn every_yaml_is_yaml() {
 fn every_link_leads_somewhere() {
     check(&links::faults(&page::all()));
 }
+
+#[test]
+fn the_index_leads_to_every_page() {
+    check(&links::unlisted(&page::all()));
+}

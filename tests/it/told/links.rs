@@ -30,6 +30,17 @@ pub(super) fn faults(pages: &[Page]) -> Vec<String> {
     faults
 }
 
+/// Pages that the index in `docs/` does not lead to.
+pub(super) fn unlisted(pages: &[Page]) -> Vec<String> {
+    let index = pages.iter().find(|page| page.name == "docs/README.md").expect("the index of the pages");
+    let listed = |page: &&Page| index.text.contains(&format!("]({})", page.name.trim_start_matches("docs/")));
+    let others = pages.iter().filter(|page| page.name.starts_with("docs/") && page.name != index.name);
+    others
+        .filter(|page| !listed(page))
+        .map(|page| format!("{} is not in docs/README.md", page.name))
+        .collect()
+}
+
 /// A path from the root, without the steps up.
 fn joined(folder: &Path, file: &str) -> String {
     let mut parts: Vec<_> = folder.iter().map(|part| part.to_string_lossy().into_owned()).collect();
