@@ -21,7 +21,7 @@ pub use row::{Retry, Row, Shape};
 use crate::domain::audit::Executed;
 use crate::domain::refusal::Refusal;
 use crate::mcp::takes::TASKS;
-use row::{NEVER_SO, closed, in_about, malformed, reused};
+use row::{NEVER_SO, closed, in_about, malformed, reused, ruled_out};
 
 const NOTHING_RAN: (Executed, Retry) = (Executed::No, Retry::SameKey);
 
@@ -167,6 +167,7 @@ pub fn row(refusal: &Refusal) -> Row {
         .asking(&needed.join(" ")),
         Refusal::NotInPolicy => closed("not_in_policy"),
         Refusal::DeniedByPolicy => closed("denied_by_policy"),
+        Refusal::ArgumentRule => ruled_out(),
         Refusal::InnerCalls { detail } => same(
             "inner_calls_unreadable",
             Told { code: 40_003 },

@@ -5,10 +5,11 @@
 //! Reading takes time linear in the input and never more stack than [`MAX_DEPTH`] levels need.
 //!
 //! Absent on purpose: floating point. A number is its text; [`Json::canonical`] compares numbers by exact value
-//! without computing one.
+//! without computing one, and a [`Decimal`] computes exactly or not at all.
 
 mod canonical;
 mod convert;
+mod decimal;
 mod fault;
 mod folded;
 mod number;
@@ -16,6 +17,7 @@ mod object;
 mod parse;
 mod write;
 
+pub use decimal::{Decimal, MOST_DIGITS};
 pub use fault::{FaultKind, JsonFault};
 pub use folded::folded;
 pub use number::Number;

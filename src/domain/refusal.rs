@@ -89,6 +89,8 @@ pub enum Refusal {
     NotInPolicy,
     /// The policy names the operation and denies it.
     DeniedByPolicy,
+    /// The operation's rule does not allow these arguments.
+    ArgumentRule,
     /// The calls inside a call that runs others cannot be read in one way only.
     InnerCalls {
         /// For the client.

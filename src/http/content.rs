@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::fields::Fields;
+use super::fields::{Fields, is_spelled};
 use super::form;
 use super::media::{Media, Shape};
 use super::multipart::{Boundary, Event, Parser, Part};
@@ -125,6 +125,26 @@ impl Content {
             Body::Parts(parts) => {
                 let named = parts.iter().filter(|(part, _)| Readings::of(part.name.as_bytes()).include(name));
                 named.map(|(_, content)| String::from_utf8(content.clone()).ok()).collect()
+            }
+        }
+    }
+
+    /// Whether every backend reads under this name what [`Content::told`] has there: no other spelling of it stands
+    /// beside it. `further` where what is looked for stands in it: `card[number]`.
+    pub fn is_clear(&self, name: &str, further: bool) -> bool {
+        let reading = plain(name);
+        match &self.body {
+            Body::Empty | Body::Other => true,
+            Body::Json(json) => {
+                let mut named =
+                    members(json).filter(|(member, _)| Readings::of(member.as_bytes()).include(&reading));
+                named.all(|(member, _)| member == name)
+            }
+            Body::Form(fields) => fields.is_clear(name, further),
+            Body::Parts(parts) => {
+                let mut named =
+                    parts.iter().filter(|(part, _)| Readings::of(part.name.as_bytes()).include(&reading));
+                named.all(|(part, _)| is_spelled(&part.name, name, further))
             }
         }
     }

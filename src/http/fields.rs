@@ -68,6 +68,18 @@ impl Fields {
             .collect()
     }
 
+    /// Whether every backend reads under this name what [`Fields::told`] has there: no other spelling of it stands
+    /// here, and cut at `;` it is the same. `further` where what is looked for stands in it: `card[number]`.
+    pub(super) fn is_clear(&self, name: &str, further: bool) -> bool {
+        let plain = plain(name);
+        let named = |pairs: &[Pair]| -> Vec<Pair> {
+            pairs.iter().filter(|pair| Readings::of(&pair.name).include(&plain)).cloned().collect()
+        };
+        let found = named(&self.pairs);
+        let is_it = |pair: &Pair| is_spelled(&String::from_utf8_lossy(&pair.name), name, further);
+        found.iter().all(is_it) && (self.finer.is_empty() || named(&self.finer) == found)
+    }
+
     /// Whether some backend takes another method from one of them.
     pub(super) fn override_the_method(&self) -> bool {
         self.every().any(|pair| Readings::of(&pair.name).override_the_method())
@@ -76,6 +88,12 @@ impl Fields {
     fn every(&self) -> impl Iterator<Item = &Pair> {
         self.pairs.iter().chain(&self.finer)
     }
+}
+
+/// Whether a field's name is this one, or begins with it where more of it may follow.
+pub(super) fn is_spelled(own: &str, name: &str, further: bool) -> bool {
+    let more = own.strip_prefix(name).filter(|more| more.starts_with(['[', '.']));
+    own == name || (further && more.is_some())
 }
 
 impl Pair {

@@ -37,6 +37,11 @@ impl Query {
         self.0.values(name)
     }
 
+    /// Whether every backend reads under this name what [`Query::told`] has there, or only further in.
+    pub fn is_clear(&self, name: &str, further: bool) -> bool {
+        self.0.is_clear(name, further)
+    }
+
     /// Whether some backend takes another method from it.
     pub(super) fn overrides_the_method(&self) -> bool {
         self.0.override_the_method()

@@ -30,6 +30,7 @@ use super::parse::{Head, Parsed, What};
 use super::plain::{Open, Plain};
 use super::resume::{self, Resumed};
 use super::session::bind_session;
+use super::subject::Subject;
 use super::watched::Watched;
 use super::{Answer, Step};
 use crate::auth::Verifier;
@@ -280,7 +281,7 @@ impl Court {
         ask_about(&mut head.tasks, policy, head.caller.actor())?;
         if kind == Kind::Method && follows_up(name) && !is_mutation(rule.as_ref()) {
             if rule.is_some() {
-                policy.admit(head.caller.actor(), kind, name)?;
+                policy.admit(head.caller.actor(), kind, name, head.subject.arguments())?;
             }
             return Self::follow_up(head, weighed.request, rule.as_ref());
         }
@@ -305,6 +306,7 @@ impl Court {
         let taken = take(&mut request, &head.headers, kind, rule);
         let arguments = subject_of(&request, kind);
         let prints = self.fingerprinter.of(arguments.as_ref());
+        head.subject = Subject::of(rule, arguments.as_ref());
         let arguments = arguments.map(|arguments| match rule.and_then(Operation::runs) {
             None => Ok(arguments),
             Some(runs) => inner::shown(policy, runs, arguments, &prints.signed),
@@ -330,7 +332,7 @@ impl Court {
             let apart = self.take_apart(head, policy, &request, outer, runs)?;
             return mirrored.map(|()| apart);
         }
-        let operation = policy.decide(head.caller.actor(), kind, name)?;
+        let operation = policy.decide(head.caller.actor(), kind, name, head.subject.arguments())?;
         mirrored?;
         if operation.effect() != Effect::Mutation {
             return Ok(AllowedWhat::Read { request, operation: Arc::clone(operation) });
@@ -368,7 +370,8 @@ impl Court {
             return Err(Refusal::BadToken { detail: "it is no longer valid".to_owned() });
         }
         let policy = self.policy.load();
-        let admitted = policy.admit(caller.actor(), operation.kind(), operation.name());
+        let arguments = head.subject.arguments();
+        let admitted = policy.admit(caller.actor(), operation.kind(), operation.name(), arguments);
         admitted.inspect_err(|_| head.asked.learn_refused_by(policy.version()))?;
         Ok(())
     }

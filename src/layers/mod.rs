@@ -25,6 +25,7 @@ pub mod reply;
 pub mod resume;
 pub mod running;
 mod session;
+mod subject;
 pub mod watch;
 pub mod watched;
 pub mod words;

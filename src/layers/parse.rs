@@ -26,6 +26,7 @@ use super::body::{BodyFault, forget, read_body};
 use super::caller::Caller;
 use super::plain::Matched;
 use super::queue::Placed;
+use super::subject::Subject;
 use super::{Answer, Asked, Step};
 use crate::auth::Verified;
 use crate::domain::policy::{Kind, Policy, is_housekeeping};
@@ -51,6 +52,8 @@ pub struct Head {
     pub tasks: Named,
     /// Whether the client's own key header goes on, since its operation is only observed.
     pub keeps_key: bool,
+    /// What its rule is asked about.
+    pub(super) subject: Subject,
 }
 
 impl Head {
@@ -59,7 +62,7 @@ impl Head {
         let mut headers = self.headers.clone();
         headers.remove(IDEMPOTENCY_KEY);
         let (asked, caller, tasks) = (self.asked.inside(), self.caller.clone(), Named::default());
-        Self { asked, caller, headers, era: self.era, tasks, keeps_key: false }
+        Self { asked, caller, headers, era: self.era, tasks, keeps_key: false, subject: Subject::default() }
     }
 }
 
@@ -104,7 +107,8 @@ impl Parsed {
         let message = Message::parse(bytes).inspect_err(|_| asked.learn_id(bytes))?;
         let era = address(&asked, &message, &headers)?;
         let headers = with_host(headers, target);
-        let head = Head { asked, caller, headers, era, tasks: Named::default(), keeps_key: false };
+        let (tasks, subject) = (Named::default(), Subject::default());
+        let head = Head { asked, caller, headers, era, tasks, keeps_key: false, subject };
         Ok(Self { head, what: what(message)? })
     }
 
@@ -227,7 +231,9 @@ impl Bounds {
             let headers = with_host(parts.headers, &parts.uri);
             let (caller, era) = (Caller::Verified(verified), Era::Legacy);
             let tasks = Named::default();
-            return Ok(Parsed { head: Head { asked, caller, headers, era, tasks, keeps_key: false }, what });
+            let subject = Subject::default();
+            let head = Head { asked, caller, headers, era, tasks, keeps_key: false, subject };
+            return Ok(Parsed { head, what });
         }
         let bytes = self.whole(body).await?;
         let caller = Caller::Verified(verified);

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::domain::actor::Actor;
 use crate::domain::json::{Json, MAX_DEPTH};
 use crate::domain::key::Key;
-use crate::domain::policy::{Kind, Operation, Policy};
+use crate::domain::policy::{Arguments, Kind, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::{Handle, Seal};
 use crate::layers::forward::edits::Edit;
@@ -127,7 +127,8 @@ pub fn open(
     let note: Vec<&str> = opened.note.iter().map(String::as_str).collect();
     let decide = |word: &str, name: &str| -> Result<Arc<Operation>, Refusal> {
         let kind = if word == METHOD { Kind::Method } else { Kind::Tool };
-        Ok(Arc::clone(policy.admit(actor, kind, name)?))
+        // Whoever goes on listening brings no arguments; the call did.
+        Ok(Arc::clone(policy.admit(actor, kind, name, Arguments::Unasked)?))
     };
     let mut also = None;
     let stream = match note.as_slice() {

@@ -24,6 +24,7 @@ use super::observe::Observed;
 use super::parse::plain::Found;
 use super::parse::{Bounds, Head, Parsed, What, check_media, with_host};
 use super::plain::{Matched, MatchedBody};
+use super::subject::Subject;
 use super::watched::{Raw, Watched, Would};
 use super::{Answer, Asked, Step};
 use super::{address, session};
@@ -225,6 +226,7 @@ impl Sight {
             era: Era::Legacy,
             tasks: Named::default(),
             keeps_key: false,
+            subject: Subject::default(),
         }
     }
 

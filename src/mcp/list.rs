@@ -13,7 +13,7 @@ use super::mirrors::Mirror;
 use crate::domain::actor::Actor;
 use crate::domain::json::{Json, Object};
 use crate::domain::key::MAX_KEY_BYTES;
-use crate::domain::policy::{Kind, Mutation, Operation, Policy};
+use crate::domain::policy::{Arguments, Kind, Mutation, Operation, Policy};
 
 /// What a model reads about the key.
 const KEY_DESCRIPTION: &str = "Identifies one intended action, so that it runs only once. \
@@ -64,7 +64,7 @@ fn mirrors(tool: &Json, operation: &Operation) -> Vec<Mirror> {
 
 /// The tool as this actor sees it, if it does.
 fn rewritten(mut tool: Json, policy: &Policy, actor: &Actor) -> Option<Json> {
-    let operation = policy.admit(actor, Kind::Tool, tool.get("name")?.as_str()?).ok()?;
+    let operation = policy.admit(actor, Kind::Tool, tool.get("name")?.as_str()?, Arguments::Unasked).ok()?;
     if operation.is_observed() {
         return Some(tool);
     }

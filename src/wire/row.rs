@@ -150,6 +150,17 @@ pub(super) fn closed(reason: &'static str) -> Row {
     )
 }
 
+/// What the operation's rule does not allow. Which rule that is stays the operator's.
+pub(super) fn ruled_out() -> Row {
+    Row::new(
+        "operation_not_allowed",
+        "argument_rule",
+        Shape::Told { code: 40_306 },
+        NEVER_SO,
+        "This may not be called with these arguments; nothing was run.".into(),
+    )
+}
+
 /// A key that another call has.
 pub(super) fn reused(reason: &'static str) -> Row {
     Row::new(

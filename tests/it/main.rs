@@ -54,6 +54,7 @@ mod resuming;
 mod retried;
 mod rounds;
 mod routes;
+mod ruled;
 mod scripted;
 mod seal;
 mod sessions;

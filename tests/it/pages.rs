@@ -59,6 +59,7 @@ fn value_of(key: &str) -> &'static str {
     match key {
         "effect" => "\"read\"",
         "runs" => "\"tools\"",
+        "allow" => "\"true\"",
         "members" => "{ calls = \"jobs\" }",
         "reconcile" => "{ get = \"/x/{key}\", completed = { a = 1 } }",
         "mode" => "\"observe\"",

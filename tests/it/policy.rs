@@ -1,6 +1,7 @@
 //! What the policy promises: strict files, default deny, mistakes that say where they stand.
 
 mod answers;
+mod argument_rule;
 mod cases;
 mod commands;
 mod forward_key;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use oncegate::domain::actor::Actor;
 use oncegate::domain::ledger::Downstream;
-use oncegate::domain::policy::{Denial, Effect, InFlight, Kind, Mutation, Operation, Policy};
+use oncegate::domain::policy::{Arguments, Denial, Effect, InFlight, Kind, Mutation, Operation, Policy};
 
 fn sources(files: &[(&str, &str)]) -> Vec<(PathBuf, String)> {
     files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect()
@@ -62,7 +63,8 @@ scopes = ["docs"]
 #[track_caller]
 fn check_decision(scopes: &[&str], kind: Kind, name: &str, expected: &Result<Effect, Denial>) {
     let policy = policy(BILLING);
-    let decision = policy.decide(&actor(scopes), kind, name).map(|operation| operation.effect());
+    let decision =
+        policy.decide(&actor(scopes), kind, name, Arguments::Given(None)).map(|operation| operation.effect());
     assert_eq!(&decision, expected);
 }
 

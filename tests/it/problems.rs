@@ -55,6 +55,7 @@ fn is_plain(refusal: &Refusal) -> bool {
         | Refusal::MissingScope { .. }
         | Refusal::NotInPolicy
         | Refusal::DeniedByPolicy
+        | Refusal::ArgumentRule
         | Refusal::PathNotNormal { .. }
         | Refusal::MethodOverride
         | Refusal::ForeignTenant

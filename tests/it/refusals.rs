@@ -38,6 +38,7 @@ pub(crate) fn every_refusal() -> Vec<Refusal> {
         Refusal::MissingScope { needed: vec!["a".into(), "b".into()], as_tool_error: true },
         Refusal::NotInPolicy,
         Refusal::DeniedByPolicy,
+        Refusal::ArgumentRule,
         Refusal::InnerCalls { detail: detail() },
         Refusal::NoSuchEndpoint,
         Refusal::MethodNotAllowed { allow: "POST".into() },

@@ -57,7 +57,7 @@ impl Number {
     }
 
     /// The size of a value that is not zero: digits that neither begin nor end with a zero, and their exponent.
-    fn value(&self) -> Option<(String, String)> {
+    pub(super) fn value(&self) -> Option<(String, String)> {
         let text = self.0.trim_start_matches('-');
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

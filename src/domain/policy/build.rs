@@ -3,6 +3,7 @@
 //! Promises: a key that has no meaning for the operation's effect or kind is a mistake, never ignored; a mutation
 //! without a scope cannot be built.
 
+mod allow;
 mod backend;
 mod meaning;
 mod route;
@@ -10,6 +11,7 @@ mod route;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use self::allow::TakenOut;
 use super::GATE_REASONS;
 use super::check::Table;
 use super::operation::{Effect, FieldPath, InFlight, Kind, Mutation, Operation, Rule, Twin};
@@ -111,6 +113,12 @@ pub(super) fn operation(
         Effect::Mutation => Rule::Mutation(Box::new(checks.mutation(raw, kind, defaults, &redact)?)),
     };
     let route = if kind == Kind::Route { Some(Box::new(checks.route(raw, effect)?)) } else { None };
+    let taken = TakenOut {
+        key_argument: &key_argument,
+        tenant_arguments: &tenant_arguments,
+        forwards_key: raw.forward_argument.unwrap_or_default(),
+    };
+    let argument_rule = checks.argument_rule(raw.allow.as_deref(), kind, &taken, route.as_deref());
     // A tool that runs others has no decision of its own to observe: each call inside is decided by itself. What a job
     // hears it does.
     let has_mode = effect != Effect::Runs && kind != Kind::Job;
@@ -120,6 +128,7 @@ pub(super) fn operation(
         mode: if has_mode { raw.mode.unwrap_or(defaults.mode) } else { Mode::Enforce },
         rule,
         scopes,
+        argument_rule,
         deny_as: raw.deny_as.unwrap_or_default(),
         key_argument,
         tenant_arguments,
@@ -133,6 +142,15 @@ pub(super) fn operation(
 impl Checks<'_> {
     pub(super) fn found(&mut self, key: &str, message: impl Into<String>, help: &str) {
         self.mistakes.push(self.table.mistake(key, message).with_help(help));
+    }
+
+    /// A mistake inside of what a key says, at a byte of its text.
+    fn found_inside(&mut self, key: &str, at: usize, message: String, help: Option<String>) {
+        let mistake = self.table.mistake_inside(key, at, message);
+        self.mistakes.push(match help {
+            Some(help) => mistake.with_help(help),
+            None => mistake,
+        });
     }
 
     fn effect(&mut self, raw: &RawOperation, kind: Kind) -> Option<Effect> {

@@ -18,23 +18,25 @@ use toml::Spanned;
 use request::Request;
 
 use super::Policy;
+use super::argument_rule::Arguments;
 use super::operation::{Kind, Operation};
 use super::runs::{Runs, need_keys};
 use crate::domain::actor::Actor;
 use crate::domain::audit::Decision;
-use crate::domain::call::take_key;
+use crate::domain::call::{drop_tenant, take_key};
 use crate::domain::json::{Json, MAX_DEPTH, Object};
 use crate::domain::key::{Key, KeyFault};
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 
 /// The reasons that a first call can be denied for.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 12] = [
     "not_in_policy",
     "no_such_endpoint",
     "path_not_normal",
     "method_not_allowed",
     "foreign_tenant",
     "denied_by_policy",
+    "argument_rule",
     "missing_scope",
     "missing_idempotency_key",
     "idempotency_key_invalid",
@@ -173,34 +175,48 @@ impl Case {
     /// The reason for which what is called by its name is refused.
     fn fault_of(&self, policy: &Policy, kind: Kind, name: &str) -> Option<&'static str> {
         let named = policy.named(kind, name);
-        match named.and_then(|operation| Some((operation, operation.runs()?))) {
-            Some((outer, runs)) => self.fault_inside(policy, outer, runs),
-            None => match policy.decide(&self.actor, kind, name) {
-                Ok(operation) => self.fault_of_key(operation),
-                Err(denial) => Some(denial.reason()),
-            },
+        if let Some((outer, runs)) = named.and_then(|operation| Some((operation, operation.runs()?))) {
+            return self.fault_inside(policy, outer, runs);
+        }
+        let asked = go_on(self.given(), named.map(AsRef::as_ref));
+        match policy.decide(&self.actor, kind, name, Arguments::Given(Some(&asked))) {
+            Ok(operation) => self.fault_of_key(operation),
+            Err(denial) => Some(denial.reason()),
         }
     }
 
     /// The reason for which a call is refused that runs others.
     fn fault_inside(&self, policy: &Policy, outer: &Operation, runs: &Runs) -> Option<&'static str> {
-        let bytes = serde_json::to_vec(&self.arguments).unwrap_or_default();
-        let arguments = Json::parse(&bytes, MAX_DEPTH).ok();
-        let Ok(inner) = runs.inner(arguments.as_ref().and_then(Json::as_object)) else {
-            return Some(UNREADABLE);
+        let Ok(inner) = runs.inner(Some(&self.given())) else { return Some(UNREADABLE) };
+        let tools = inner.iter().map(|inner| inner.tool.as_str());
+        let operations = match policy.decide_inner(&self.actor, outer, tools) {
+            Err(denial) => return Some(denial.reason()),
+            Ok(operations) => operations,
         };
-        match policy.decide_inner(&self.actor, outer, inner.iter().map(|inner| inner.tool.as_str())) {
-            Err(denial) => Some(denial.reason()),
-            Ok(operations) if !need_keys(&operations) => None,
-            Ok(operations) => inner.into_iter().zip(&operations).find_map(|(inner, operation)| {
-                let mut params = Object::new();
-                params.insert("arguments", inner.arguments);
-                match take_key(&mut params, &[], Some(operation.key_argument())) {
-                    Ok(Some(_)) => None,
-                    Ok(None) => Some("missing_idempotency_key"),
-                    Err(_) => Some("idempotency_key_invalid"),
-                }
-            }),
+        let keyed = need_keys(&operations);
+        inner.into_iter().zip(&operations).find_map(|(inner, operation)| {
+            let mut params = Object::new();
+            params.insert("arguments", inner.arguments.clone());
+            match take_key(&mut params, &[], Some(operation.key_argument())) {
+                Err(_) if keyed => return Some("idempotency_key_invalid"),
+                Ok(None) if keyed => return Some("missing_idempotency_key"),
+                Ok(_) | Err(_) => {}
+            }
+            let asked = go_on(inner.arguments, Some(operation));
+            let arguments = Arguments::Given(Some(&asked));
+            policy
+                .decide(&self.actor, Kind::Tool, operation.name(), arguments)
+                .err()
+                .map(|denial| denial.reason())
+        })
+    }
+
+    /// The arguments, as the call brings them.
+    fn given(&self) -> Object {
+        let bytes = serde_json::to_vec(&self.arguments).unwrap_or_default();
+        match Json::parse(&bytes, MAX_DEPTH) {
+            Ok(Json::Object(arguments)) => arguments,
+            Ok(_) | Err(_) => Object::new(),
         }
     }
 
@@ -229,6 +245,16 @@ impl Case {
             [_, ..] => None,
         }
     }
+}
+
+/// What of a call's arguments goes on.
+fn go_on(mut arguments: Object, operation: Option<&Operation>) -> Json {
+    // Of what a job is given, and of a plain request, nothing is taken out.
+    if let Some(operation) = operation.filter(|own| matches!(own.kind(), Kind::Tool | Kind::Method)) {
+        drop_tenant(&mut arguments, operation.tenant_arguments());
+        arguments.remove(operation.key_argument());
+    }
+    Json::Object(arguments)
 }
 
 fn read_file(path: &Path, text: &str, cases: &mut Vec<Case>, mistakes: &mut Vec<Mistake>) {

@@ -3,6 +3,7 @@
 //! Promises: every mistake of every file is found in one go, as far as the reader gets: a file that is not TOML gives
 //! one, an operation whose keys or types are wrong gives one, an operation that reads well gives all that are in it.
 
+mod inside;
 mod routes;
 
 use std::collections::BTreeMap;
@@ -30,15 +31,16 @@ const MAX_NAME_BYTES: usize = 128;
 pub(super) struct Table<'a> {
     source: Source<'a>,
     whole: Range<usize>,
-    keys: BTreeMap<String, Range<usize>>,
+    /// Of each key, where it stands, and where what it says does.
+    keys: BTreeMap<String, (Range<usize>, Range<usize>)>,
 }
 
 impl<'a> Table<'a> {
     fn new(source: Source<'a>, value: &Spanned<DeValue<'_>>) -> Self {
         let keys = value.get_ref().as_table().map(|table| {
             table
-                .keys()
-                .map(|key| (key.get_ref().clone().into_owned(), key.span()))
+                .iter()
+                .map(|(key, value)| (key.get_ref().clone().into_owned(), (key.span(), value.span())))
                 .collect::<BTreeMap<_, _>>()
         });
         Self { source, whole: value.span(), keys: keys.unwrap_or_default() }
@@ -51,7 +53,14 @@ impl<'a> Table<'a> {
 
     /// A mistake at a key, or at the table's head where it has no such key.
     pub(super) fn mistake(&self, key: &str, message: impl Into<String>) -> Mistake {
-        self.source.mistake(self.keys.get(key).unwrap_or(&self.whole), message)
+        self.source.mistake(self.keys.get(key).map_or(&self.whole, |(key, _)| key), message)
+    }
+
+    /// A mistake at a byte of the text that a key says.
+    pub(super) fn mistake_inside(&self, key: &str, at: usize, message: impl Into<String>) -> Mistake {
+        let value = self.keys.get(key).map_or(&self.whole, |(_, value)| value);
+        let at = inside::place(self.source.text(), value, at);
+        self.source.mistake(&(at..at), message)
     }
 }
 

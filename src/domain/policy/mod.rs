@@ -7,6 +7,7 @@
 //! mistakes. Absent on purpose: reading directories (see [`crate::config`]) and watching them.
 
 mod answers;
+mod argument_rule;
 mod build;
 mod cases;
 mod check;
@@ -30,6 +31,7 @@ use crate::domain::refusal::Refusal;
 use route::Routes;
 
 pub use answers::{Answers, Meaning};
+pub use argument_rule::{ArgumentRule, Arguments, Finding, MOST_BRACKETS, MOST_BYTES, MOST_STEPS};
 pub use cases::{Case, Ruling};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
 pub use provider::Provider;
@@ -66,6 +68,7 @@ pub const GATE_REASONS: &[&str] = &[
     "missing_scope",
     "not_in_policy",
     "denied_by_policy",
+    "argument_rule",
     "inner_calls_unreadable",
     "idempotency_payload_mismatch",
     "idempotency_key_of_another_user",
@@ -152,6 +155,8 @@ pub enum Denial {
     NotInPolicy,
     /// A file names it and denies it to everyone.
     DeniedByPolicy,
+    /// Its rule does not allow these arguments.
+    ArgumentRule,
     /// The actor lacks at least one scope.
     MissingScope {
         /// All scopes that the operation needs, those held too: a client asks for all of them at once.
@@ -167,6 +172,7 @@ impl Denial {
         match self {
             Self::NotInPolicy => "not_in_policy",
             Self::DeniedByPolicy => "denied_by_policy",
+            Self::ArgumentRule => "argument_rule",
             Self::MissingScope { .. } => "missing_scope",
         }
     }
@@ -177,6 +183,7 @@ impl From<Denial> for Refusal {
         match denial {
             Denial::NotInPolicy => Self::NotInPolicy,
             Denial::DeniedByPolicy => Self::DeniedByPolicy,
+            Denial::ArgumentRule => Self::ArgumentRule,
             Denial::MissingScope { needed, as_tool_error } => Self::MissingScope { needed, as_tool_error },
         }
     }
@@ -198,32 +205,48 @@ impl Policy {
         &self.version
     }
 
-    /// Whether this actor may call this operation. [`Policy::admit`] says whether that is carried out.
-    pub fn decide(&self, actor: &Actor, kind: Kind, name: &str) -> Result<&Arc<Operation>, Denial> {
+    /// Whether this actor may call this operation with these arguments, as they go on: key and tenant taken out.
+    /// [`Policy::admit`] says whether that is carried out.
+    pub fn decide(
+        &self,
+        actor: &Actor,
+        kind: Kind,
+        name: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<&Arc<Operation>, Denial> {
         let operation = self.named(kind, name).ok_or(Denial::NotInPolicy)?;
         if operation.effect() == Effect::Deny {
             return Err(Denial::DeniedByPolicy);
         }
-        if operation.scopes().iter().all(|scope| actor.has_scope(scope)) {
-            return Ok(operation);
+        if !operation.scopes().iter().all(|scope| actor.has_scope(scope)) {
+            return Err(Denial::MissingScope {
+                needed: operation.scopes().to_vec(),
+                as_tool_error: operation.deny_as() == DenyAs::ToolError,
+            });
         }
-        Err(Denial::MissingScope {
-            needed: operation.scopes().to_vec(),
-            as_tool_error: operation.deny_as() == DenyAs::ToolError,
-        })
+        match operation.argument_rule() {
+            Some(rule) if !rule.allows(actor, arguments) => Err(Denial::ArgumentRule),
+            Some(_) | None => Ok(operation),
+        }
     }
 
     /// Whether this actor's call goes on: as it is decided, or whatever is decided where the operation is only observed.
-    pub fn admit(&self, actor: &Actor, kind: Kind, name: &str) -> Result<&Arc<Operation>, Denial> {
+    pub fn admit(
+        &self,
+        actor: &Actor,
+        kind: Kind,
+        name: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<&Arc<Operation>, Denial> {
         match self.named(kind, name) {
             Some(operation) if operation.is_observed() => Ok(operation),
-            Some(_) | None => self.decide(actor, kind, name),
+            Some(_) | None => self.decide(actor, kind, name, arguments),
         }
     }
 
     /// Whether `tools/list` shows this tool to this actor: only what it may call.
     pub fn may_see(&self, actor: &Actor, tool: &str) -> bool {
-        self.admit(actor, Kind::Tool, tool).is_ok()
+        self.admit(actor, Kind::Tool, tool, Arguments::Unasked).is_ok()
     }
 
     /// The operation of this kind and name, whoever asks.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::answers::Answers;
+use super::argument_rule::ArgumentRule;
 use super::forward_key::ForwardKey;
 use super::reconcile::Reconcile;
 use super::route::Route;
@@ -234,6 +235,7 @@ pub struct Operation {
     pub(super) mode: Mode,
     pub(super) rule: Rule,
     pub(super) scopes: Vec<String>,
+    pub(super) argument_rule: Option<Box<ArgumentRule>>,
     pub(super) deny_as: DenyAs,
     pub(super) key_argument: String,
     pub(super) tenant_arguments: Vec<String>,
@@ -302,6 +304,11 @@ impl Operation {
     /// Every scope that a caller must hold, sorted. Empty only where every actor may read.
     pub fn scopes(&self) -> &[String] {
         &self.scopes
+    }
+
+    /// What its arguments must be, where the policy says.
+    pub fn argument_rule(&self) -> Option<&ArgumentRule> {
+        self.argument_rule.as_deref()
     }
 
     /// How a missing scope is said.

@@ -113,6 +113,7 @@ pub(super) struct RawOperation {
     pub(super) members: Option<RawMembers>,
     pub(super) mode: Option<Mode>,
     pub(super) scopes: Option<Vec<String>>,
+    pub(super) allow: Option<String>,
     pub(super) deny_as: Option<DenyAs>,
     pub(super) redact: Option<Vec<String>>,
     pub(super) summary: Option<Vec<String>>,

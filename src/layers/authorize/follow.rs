@@ -3,15 +3,17 @@
 //! Promises: whoever names a task got it as the answer to a call of his own, and may still make that call. Where the
 //! policy names the method too, its rule holds on top: its scopes, its key, its denial.
 //!
-//! Absent on purpose: what a task is doing. The upstream knows that.
+//! Absent on purpose: what a task is doing. The upstream knows that. And the rule about the arguments of the call that
+//! made it: that call was asked about, and whoever follows it up does not bring them.
 
 use std::sync::Arc;
 
 use super::{AllowedWhat, Court};
 use crate::domain::actor::Actor;
-use crate::domain::policy::{Effect, Kind, Operation, Policy};
+use crate::domain::policy::{Arguments, Effect, Kind, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::parse::Head;
+use crate::layers::subject::Subject;
 use crate::mcp::message::{Era, Request};
 use crate::mcp::takes::declares_tasks;
 use crate::mcp::tasks::{LEGACY_FOLLOW_UP, Named, Opener, Task, acts, follows_up};
@@ -31,6 +33,7 @@ impl Court {
         let subject = head.tasks.subject.as_ref().and_then(|task| task.operation.clone());
         let operation = subject.ok_or(Refusal::NoSuchTask)?;
         head.tasks.also = rule.cloned();
+        head.subject = Subject::Earlier;
         Ok(if acts(&request.method) {
             AllowedWhat::Act { request, operation }
         } else {
@@ -67,7 +70,7 @@ fn made_by(task: &Task, policy: &Policy, actor: &Actor) -> Result<Arc<Operation>
     // An id that only came along with some message says of nobody that the task is his.
     let name = task.made_by.as_deref().ok_or(Refusal::NoSuchTask)?;
     let kind = if policy.named(Kind::Method, name).is_some() { Kind::Method } else { Kind::Tool };
-    Ok(Arc::clone(policy.admit(actor, kind, name)?))
+    Ok(Arc::clone(policy.admit(actor, kind, name, Arguments::Unasked)?))
 }
 
 /// Whether the policy's own rule for a method makes it a mutation, which needs a claim.

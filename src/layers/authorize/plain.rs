@@ -7,6 +7,8 @@
 
 use http::header::USER_AGENT;
 
+mod subject;
+
 use super::facts::Told;
 use super::take::key_in_header;
 use super::{AllowedWhat, Court, Mutation, Sends, place_of_key};
@@ -60,7 +62,7 @@ impl Court {
     }
 
     /// Takes the fingerprints, and notes what the row will say.
-    fn weigh_plain(&self, head: &Head, matched: &Matched) -> Weighed {
+    fn weigh_plain(&self, head: &mut Head, matched: &Matched) -> Weighed {
         let taken = key_in_header(&head.headers);
         let query = Query::of(&matched.target);
         let content = match &matched.body {
@@ -76,6 +78,7 @@ impl Court {
             &canonical,
         ]);
         let is_own = is_own(&matched.operation, head.caller.actor(), matched, &query, content);
+        head.subject = subject::of(matched, &query, content);
         let arguments = self.told(matched, &query, content);
         let client = head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let told = Told {
@@ -134,7 +137,8 @@ enum Decided {
 
 fn decide(head: &Head, matched: &Matched, weighed: Weighed) -> Result<Decided, Refusal> {
     let Weighed { taken, prints, is_own } = weighed;
-    let operation = matched.policy.decide(head.caller.actor(), Kind::Route, matched.operation.name())?;
+    let (actor, name) = (head.caller.actor(), matched.operation.name());
+    let operation = matched.policy.decide(actor, Kind::Route, name, head.subject.arguments())?;
     if !is_own {
         return Err(Refusal::ForeignTenant);
     }

@@ -54,7 +54,7 @@ impl Court {
         let weighed = self.weigh(head, policy, request, kind, name, rule.as_deref());
         if kind == Kind::Method && follows_up(name) && !is_mutation(rule.as_ref()) {
             if rule.is_some() {
-                policy.decide(head.caller.actor(), kind, name)?;
+                policy.decide(head.caller.actor(), kind, name, head.subject.arguments())?;
             }
             return Ok(Would::Read { id: Json::Null, operation: None });
         }

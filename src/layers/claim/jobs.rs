@@ -32,7 +32,7 @@ use crate::domain::key::Key;
 use crate::domain::ledger::{
     self, Admission, Ask, AskedRound, Attempt, AttemptKind, Came, ClaimId, Conflict, Draft, Expect, Terms,
 };
-use crate::domain::policy::{Forwarded, Kind, Mutation, Operation, Policy};
+use crate::domain::policy::{Arguments, Forwarded, Kind, Mutation, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::authorize::short;
@@ -129,7 +129,8 @@ impl Clerk {
 
     /// Claims a job for a worker, as this policy and the ledger allow it.
     pub async fn hand_out(self: &Arc<Self>, policy: &Policy, ask: &JobAsk) -> Result<Handed, Refusal> {
-        let operation = policy.decide(&ask.actor, Kind::Job, &ask.job)?;
+        let arguments = Arguments::Given(Some(&ask.arguments));
+        let operation = policy.decide(&ask.actor, Kind::Job, &ask.job, arguments)?;
         let rule = operation.mutation().ok_or(Refusal::NotInPolicy)?;
         Claiming::new(self, policy, ask, operation, rule).run().await
     }

@@ -1,8 +1,8 @@
 //! A plain request, matched and read.
 //!
 //! Promises: a request is matched by the path and the method of its own request line, the path in its normal form, and by
-//! nothing else in it that a backend might take for either. Its body is read whole where it is claimed, or where a field
-//! in it could name another method or tenant; otherwise it is looked through, or streams.
+//! nothing else in it that a backend might take for either. Its body is read whole where it is claimed, where a
+//! rule looks at it, or where a field in it could name another method or tenant; otherwise it is looked through, or streams.
 //!
 //! Absent on purpose: who may call. The step after this one asks the policy.
 
@@ -28,6 +28,7 @@ use crate::layers::Asked;
 use crate::layers::body::forget;
 use crate::layers::caller::Caller;
 use crate::layers::plain::{Matched, MatchedBody, coming};
+use crate::layers::subject::Subject;
 use crate::mcp::message::Era;
 use crate::mcp::tasks::Named;
 use crate::upstream::headers::{IDEMPOTENCY_KEY, SESSION_ID};
@@ -64,7 +65,8 @@ impl Bounds {
         let claimed = operation.effect() == Effect::Mutation
             && (operation.route().is_some_and(|route| route.key() == KeyRule::Required)
                 || parts.headers.contains_key(IDEMPOTENCY_KEY));
-        let reading = reading(&parts.headers, claimed)?;
+        let ruled = operation.argument_rule().is_some_and(|rule| rule.looks_at("body"));
+        let reading = reading(&parts.headers, claimed || ruled)?;
         Ok(Found { policy, operation, parameters, target, reading })
     }
 
@@ -129,7 +131,8 @@ impl Bounds {
         // Sessions are the MCP endpoint's.
         headers.remove(SESSION_ID);
         let (caller, tasks) = (Caller::Verified(verified), Named::default());
-        let head = Head { asked, caller, headers, era: Era::Modern, tasks, keeps_key: false };
+        let subject = Subject::default();
+        let head = Head { asked, caller, headers, era: Era::Modern, tasks, keeps_key: false, subject };
         Ok(Parsed { head, what: What::Plain(Box::new(matched)) })
     }
 }

@@ -15,12 +15,13 @@ const MCP: &[Kind] = &[Tool, Method];
 
 /// Only a tool answers with a tool error, and only tools are listed with annotations. A job is decided by whoever asks
 /// for its claim, so there is nothing to observe, and no app that the gate could ask.
-const KEYS: [(&str, &[Kind], &[Effect]); 33] = [
+const KEYS: [(&str, &[Kind], &[Effect]); 34] = [
     ("effect", ALL, &[Read, Mutation, Deny]),
     ("runs", &[Tool], &[Runs]),
     ("members", &[Tool], &[Runs]),
     ("mode", SENT, &[Read, Mutation, Deny]),
     ("scopes", ALL, &[Read, Mutation, Runs]),
+    ("allow", ALL, &[Read, Mutation]),
     ("deny_as", MCP, &[Read, Mutation, Runs]),
     ("redact", ALL, &[Read, Mutation]),
     ("summary", ALL, &[Read, Mutation]),

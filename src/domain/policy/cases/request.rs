@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use super::Case;
-use crate::domain::policy::Policy;
+use crate::domain::json::{Json, Object};
 use crate::domain::policy::operation::{Kind, Operation};
 use crate::domain::policy::route::{KeyRule, NormalPath, Routed};
+use crate::domain::policy::{Arguments, Policy};
 
 /// Its method and its path.
 #[derive(Clone, Debug)]
@@ -51,7 +52,9 @@ impl Case {
             Routed::Unmatched if !policy.has_routes() => return Some("no_such_endpoint"),
             Routed::Unmatched | Routed::Lookalike => return Some("not_in_policy"),
         };
-        if let Err(denial) = policy.decide(&self.actor, Kind::Route, operation.name()) {
+        let asked = self.plain_arguments(request, &parameters);
+        let arguments = Arguments::Given(Some(&asked));
+        if let Err(denial) = policy.decide(&self.actor, Kind::Route, operation.name(), arguments) {
             return Some(denial.reason());
         }
         let fields = self.arguments.iter().map(|(name, value)| (name.clone(), as_field(value)));
@@ -64,6 +67,26 @@ impl Case {
         }
         let optional = operation.route().is_some_and(|route| route.key() == KeyRule::Optional);
         self.fault_of_key(operation).filter(|fault| !(optional && *fault == "missing_idempotency_key"))
+    }
+}
+
+/// The methods whose requests have no body that apps look at.
+const BODILESS: [&str; 4] = ["GET", "HEAD", "DELETE", "OPTIONS"];
+
+impl Case {
+    /// What a plain request's rule is asked about: the case's arguments are fields of its query where it has no body.
+    fn plain_arguments(&self, request: &Request, parameters: &[(String, String)]) -> Json {
+        let path = parameters.iter().map(|(name, value)| (name.as_str(), Json::from(value.as_str())));
+        let texts = self.arguments.iter().map(|(name, value)| (name.as_str(), Json::from(as_field(value))));
+        let mut asked = Object::new();
+        asked.insert("path", Json::Object(path.collect()));
+        if BODILESS.contains(&request.method.as_str()) {
+            asked.insert("query", Json::Object(texts.collect()));
+        } else {
+            asked.insert("query", Json::Object(Object::new()));
+            asked.insert("body", Json::Object(self.given()));
+        }
+        Json::Object(asked)
     }
 }
 

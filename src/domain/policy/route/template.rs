@@ -195,6 +195,14 @@ impl Template {
         }
     }
 
+    /// The names of its parameters.
+    pub(in crate::domain::policy) fn names(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Parameter(name) => Some(name.as_str()),
+            Piece::Literal(_) | Piece::Rest => None,
+        })
+    }
+
     /// What stands in the path for each of its names.
     pub(super) fn parameters(&self, path: &NormalPath) -> Vec<(String, String)> {
         let found = self.pieces.iter().zip(&path.segments).filter_map(|(piece, segment)| match piece {
