@@ -18,6 +18,7 @@ mod spool;
 mod tokens;
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -86,8 +87,8 @@ pub enum AppFault {
     #[error("the upstream cannot be trusted")]
     Tls(#[source] TlsFault),
     /// The store.
-    #[error("the store cannot be opened")]
-    Store(#[source] StoreError),
+    #[error(transparent)]
+    Store(StoreError),
     /// The herd's lock.
     #[error("herd.redis_url cannot be used")]
     Herd(#[source] NoRedis),
@@ -95,7 +96,7 @@ pub enum AppFault {
     #[error("audit.spool_file cannot be used")]
     Spool(#[source] SpoolFault),
     /// A listener.
-    #[error("cannot listen on {address}, which is {setting}")]
+    #[error("{setting} = \"{address}\": nobody can listen there{}", hint(source))]
     Listen {
         /// The setting that says so.
         setting: String,
@@ -108,6 +109,16 @@ pub enum AppFault {
     /// Signals.
     #[error("signals cannot be received")]
     Signal(#[source] std::io::Error),
+}
+
+/// What to do about an address that cannot be had.
+fn hint(fault: &std::io::Error) -> &'static str {
+    let ways = [
+        (ErrorKind::AddrInUse, "; another program has the port, maybe another gate: name another one"),
+        (ErrorKind::PermissionDenied, "; ports below 1024 are the system's: name another one"),
+        (ErrorKind::AddrNotAvailable, "; this machine does not have that address"),
+    ];
+    ways.into_iter().find(|(kind, _)| *kind == fault.kind()).map_or("", |(_, way)| way)
 }
 
 impl AppFault {

@@ -33,7 +33,7 @@ pub use checked::{
 };
 pub use files::{AdminToken, Secret, ServiceToken, load_policy, read_cases_dir, read_policy_dir};
 pub use fixed::{Fixed, RELOADABLE};
-pub use flags::ConfigFlags;
+pub use flags::{ConfigFlags, SETTINGS_HEADING};
 pub use layers::Layers;
 pub use listener_policy::load_listener_policy;
 pub use named::NamedFiles;

@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use oncegate::cli::Cli;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    Cli::read().run()
 }

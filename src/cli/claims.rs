@@ -1,10 +1,13 @@
 //! `oncegate claims list|show|resolve`: where calls stand.
 
+use std::time::Duration;
+
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::failure::Failure;
 use super::open::Opened;
+use super::page::{Ink, Page};
 use super::resolve::Resolve;
 use super::{audit, rows, screen};
 use crate::config::ConfigFlags;
@@ -12,6 +15,7 @@ use crate::domain::json::{Json, Object};
 use crate::domain::ledger::{ClaimId, Status};
 use crate::domain::policy::Operation;
 use crate::domain::time::Timestamp;
+use crate::domain::units::parse_duration;
 use crate::store::{AuditFilter, ClaimFilter, ListedClaim};
 use crate::story::next::{self, Line};
 use crate::story::words::{about, beside_the_key, time, word};
@@ -44,6 +48,9 @@ pub(super) struct List {
     /// Only this user's
     #[arg(long)]
     user: Option<String>,
+    /// Only those that have been what they are for longer than this: 10m, 2h, 1d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    older_than: Option<Duration>,
     /// Only in this status
     #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::as_str)))]
     status: Option<String>,
@@ -106,10 +113,18 @@ impl List {
             key: self.key,
             user: self.user,
             status: self.status.as_deref().and_then(Status::from_word),
+            older_than: self.older_than,
             limit: self.limit,
         };
         let claims = opened.store.claims(&filter).await?;
-        screen::show(&if self.json { lines(&claims, false) } else { table(&opened, &claims).await? })?;
+        screen::show(&match (self.json, claims.is_empty()) {
+            (true, _) => lines(&claims, false),
+            (false, false) => table(&opened, &claims).await?,
+            (false, true) => String::new(),
+        })?;
+        if claims.is_empty() && !self.json {
+            screen::tell("No claim was found.");
+        }
         if u32::try_from(claims.len()) == Ok(self.limit) {
             screen::tell(&format!("Only the newest {} claims are shown; --limit shows more.", self.limit));
         }
@@ -139,8 +154,9 @@ impl Show {
             .of(&found.id.service)
             .and_then(|policy| policy.of_name(&found.id.tool))
             .map(AsRef::as_ref);
-        let advice = advice(&found, &name(&opened, &found.id).await?, now, operation);
-        Ok(screen::show(&format!("{}\n{}{advice}", sheet(&found), audit::table(&events)))?)
+        let mut page = Page::for_output();
+        put_advice(&mut page, &found, &name(&opened, &found.id).await?, now, operation);
+        Ok(screen::show(&format!("{}\n{}{}", sheet(&found), audit::table(&events), page.into_text()))?)
     }
 }
 
@@ -186,15 +202,21 @@ fn sought(filter: &ClaimFilter) -> String {
 }
 
 /// What names this claim in a command, and no other: its key, and what else it needs where several have that.
-async fn name(opened: &Opened, id: &ClaimId) -> Result<String, Failure> {
+pub(super) async fn name(opened: &Opened, id: &ClaimId) -> Result<String, Failure> {
     let filter = ClaimFilter { key: Some(id.key.clone()), limit: 2, ..ClaimFilter::default() };
     let key = format!("--key={}", word(&id.key));
     let is_only = opened.store.claims(&filter).await?.len() < 2;
     Ok(if is_only { key } else { format!("{key} {}", beside_the_key(id)) })
 }
 
-/// What may be done about it, below a sheet; nothing where nothing needs to be.
-fn advice(found: &ListedClaim, named: &str, now: Timestamp, operation: Option<&Operation>) -> String {
+/// What may be done about it; nothing where nothing needs to be.
+pub(super) fn put_advice(
+    page: &mut Page,
+    found: &ListedClaim,
+    named: &str,
+    now: Timestamp,
+    operation: Option<&Operation>,
+) {
     let signed = if has_name() { "" } else { " --operator NAME" };
     let lines = next::advice(&found.id, &found.claim, (named, signed), now, operation);
     let typed = |line: &Line| match line {
@@ -202,14 +224,16 @@ fn advice(found: &ListedClaim, named: &str, now: Timestamp, operation: Option<&O
         Line::Command { typed, .. } => typed.chars().count(),
     };
     let width = lines.iter().map(typed).max().unwrap_or_default();
-    let text = lines.iter().fold(String::new(), |text, line| {
-        text + "\n"
-            + &screen::plain(&match line {
-                Line::Say(sentence) => sentence.clone(),
-                Line::Command { typed, means } => format!("  {typed:width$}   # {means}"),
-            })
-    });
-    if text.is_empty() { text } else { format!("{text}\n") }
+    if !lines.is_empty() {
+        page.gap();
+    }
+    for line in lines {
+        match line {
+            Line::Say(sentence) => page.put(Ink::Usual, 0, &sentence),
+            // In one piece, however narrow the terminal: it is there to be copied.
+            Line::Command { typed, means } => page.put_whole(2, &format!("{typed:width$}   # {means}")),
+        }
+    }
 }
 
 /// Whether the environment says who the operator is.

@@ -11,17 +11,22 @@ mod drain;
 mod failure;
 mod log;
 mod open;
+mod page;
 mod policy;
 mod resolve;
 mod rows;
 mod screen;
 mod serve;
+mod shape;
+mod shell;
+mod story;
 mod token;
 mod upkeep;
+mod when;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -43,11 +48,20 @@ enum Command {
     #[command(subcommand)]
     Claims(claims::Claims),
     Audit(audit::Audit),
+    Story(story::Tell),
     Migrate(upkeep::Migrate),
     Prune(upkeep::Prune),
+    Completions(shell::Completions),
+    Man(shell::Manual),
 }
 
 impl Cli {
+    /// Reads the command line; ends the process where it cannot be understood, or where a help was asked for.
+    pub fn read() -> Self {
+        let matches = shape::shaped().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Does what was asked.
     pub fn run(self) -> ExitCode {
         let usually = if matches!(self.command, Command::Serve(_)) { "info" } else { "warn" };
@@ -67,8 +81,11 @@ impl Command {
             Self::Policy(policy) => policy.run(),
             Self::Claims(claims) => alone(claims.run()),
             Self::Audit(audit) => alone(audit.run()),
+            Self::Story(story) => alone(story.run()),
             Self::Migrate(migrate) => alone(migrate.run()),
             Self::Prune(prune) => alone(prune.run()),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(manual) => manual.run(),
         }
     }
 }

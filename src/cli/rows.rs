@@ -9,6 +9,31 @@ use crate::domain::time::Timestamp;
 use crate::store::{ListedClaim, RecordedEvent};
 use crate::story::words::time;
 
+/// The columns of `audit_events`, in the order of [`event`].
+pub(super) const COLUMNS: [&str; 21] = [
+    "id",
+    "at",
+    "tenant_id",
+    "service",
+    "user_id",
+    "session_id",
+    "tool",
+    "decision",
+    "reason",
+    "args_hash",
+    "args",
+    "result_summary",
+    "idempotency_key",
+    "duration_ms",
+    "attempt_id",
+    "executed",
+    "upstream_status",
+    "policy_version",
+    "trace_id",
+    "protocol",
+    "client",
+];
+
 /// One row of `audit_events`.
 pub(super) fn event(row: &RecordedEvent) -> Json {
     let (event, facts) = (&row.event, &row.event.facts);

@@ -4,7 +4,8 @@
 //! come out escaped, whatever key or tool name somebody once sent. A reader that stops reading (`| head`) is no
 //! failure, nor is a standard error that takes nothing.
 //!
-//! Absent on purpose: colours, and the width of the terminal. Lines are cut by pipes and pagers, not here.
+//! Absent on purpose: colours, and the width of the terminal. Lines of tables are cut by pipes and pagers, not here; what
+//! is told in sentences has a [`super::page`].
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -51,31 +52,56 @@ fn is_obeyed(character: char) -> bool {
         || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A table: every column as wide as its widest cell, the last one as long as it likes.
-pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned))
-        .chain(rows.iter().map(|row| row.each_ref().map(|cell| plain(cell))))
-        .collect();
-    let widths: [usize; N] = std::array::from_fn(|at| {
-        rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or_default()
-    });
-    rows.iter().fold(String::new(), |mut text, row| {
-        let line = row.iter().zip(widths).fold(String::new(), |mut line, (cell, width)| {
-            let written = write!(line, "{cell:width$}  ");
-            debug_assert!(written.is_ok(), "writing to a String cannot fail");
-            line
-        });
-        text.push_str(line.trim_end());
-        text.push('\n');
-        text
-    })
+/// A table that is written in pieces: every column as wide as its widest cell so far, the last one as long as it likes.
+pub(super) struct Columns<const N: usize> {
+    heads: Option<[&'static str; N]>,
+    widths: [usize; N],
+}
+
+impl<const N: usize> Columns<N> {
+    /// Under these heads, which come with the first piece.
+    pub(super) fn of(heads: [&'static str; N]) -> Self {
+        Self { heads: Some(heads), widths: heads.map(|head| head.chars().count()) }
+    }
+
+    /// The lines of these rows.
+    pub(super) fn put(&mut self, rows: &[[String; N]]) -> String {
+        let heads = self.heads.take().map(|heads| heads.map(str::to_owned));
+        let rows: Vec<[String; N]> =
+            heads.into_iter().chain(rows.iter().map(|row| row.each_ref().map(|cell| plain(cell)))).collect();
+        for row in &rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        rows.iter().fold(String::new(), |mut text, row| {
+            let line = row.iter().zip(self.widths).fold(String::new(), |mut line, (cell, width)| {
+                let written = write!(line, "{cell:width$}  ");
+                debug_assert!(written.is_ok(), "writing to a String cannot fail");
+                line
+            });
+            text.push_str(line.trim_end());
+            text.push('\n');
+            text
+        })
+    }
+}
+
+/// A whole table.
+pub(super) fn table<const N: usize>(heads: [&'static str; N], rows: &[[String; N]]) -> String {
+    Columns::of(heads).put(rows)
 }
 
 /// Writes to standard output. A closed pipe means that nobody wants to read on.
 pub(super) fn show(text: &str) -> io::Result<()> {
+    show_to_reader(text).map(drop)
+}
+
+/// The same; says whether somebody reads on.
+pub(super) fn show_to_reader(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
     }
 }

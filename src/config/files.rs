@@ -144,8 +144,10 @@ pub fn load_policy(dir: &Path) -> Result<(Policy, Vec<Warning>), Mistakes> {
 }
 
 fn read_toml(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<(PathBuf, String)>, Mistakes> {
-    let unreadable =
-        |error: io::Error| Mistake::in_file(dir, format!("the folder cannot be read: {}", plain(&error)));
+    let unreadable = |error: io::Error| {
+        Mistake::in_file(dir, format!("the folder of the policy cannot be read: {}", plain(&error)))
+            .with_help("policy.dir names it, or that of a listener")
+    };
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;

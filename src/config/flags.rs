@@ -7,11 +7,14 @@
 use std::path::PathBuf;
 
 use clap::builder::PathBufValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
 
 use super::settings::{SETTINGS, Setting};
 
 const CONFIG: &str = "config";
+
+/// Over the settings in a help.
+pub const SETTINGS_HEADING: &str = "Settings (each also a key of the file and a variable ONCEGATE_…)";
 
 /// The flags of a command that reads the configuration.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +45,8 @@ impl Args for ConfigFlags {
                 .value_name(setting.value)
                 .action(action)
                 .help(setting.help)
-                .help_heading("Settings (each also a key of the file and a variable ONCEGATE_…)")
+                .value_hint(hint(setting))
+                .help_heading(SETTINGS_HEADING)
                 .hide_short_help(true);
             command.arg(arg)
         })
@@ -50,6 +54,16 @@ impl Args for ConfigFlags {
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
+    }
+}
+
+/// What a shell may complete.
+fn hint(setting: &Setting) -> ValueHint {
+    match setting.value {
+        "FILE" => ValueHint::FilePath,
+        "DIR" => ValueHint::DirPath,
+        "URL" => ValueHint::Url,
+        _ => ValueHint::Unknown,
     }
 }
 

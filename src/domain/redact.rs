@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 use crate::domain::json::{FaultKind, Json, MAX_DEPTH};
 
-pub use audit::{MAX_AUDIT_BYTES, omitted, short};
+pub use audit::{MAX_AUDIT_BYTES, note, omitted, short};
 
 use paths::Path;
 

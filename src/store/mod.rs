@@ -132,6 +132,8 @@ pub struct ClaimFilter {
     pub user: Option<String>,
     /// Only in this status.
     pub status: Option<Status>,
+    /// Only those that have been in their status for longer than this, by the store's clock.
+    pub older_than: Option<Duration>,
     /// At most so many, the newest first.
     pub limit: u32,
 }

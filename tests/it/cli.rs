@@ -1,9 +1,14 @@
 //! The commands, as an operator types them: the real binary on a SQLite file.
 
 mod claims;
+mod follow;
+mod forms;
 mod house;
 mod reasons;
 mod rows;
+mod settled;
+mod shell;
+mod story;
 
 use base64::Engine as _;
 use jsonwebtoken::Algorithm;
@@ -33,8 +38,15 @@ async fn a_wrong_command_line_ends_with_2() {
     check(&house, &[], 2, "Usage: oncegate");
     check(&house, &["sell"], 2, "unrecognized subcommand 'sell'");
     check(&house, &["audit", "--decision", "maybe"], 2, "[possible values: allowed, denied, replayed]");
-    check(&house, &["audit", "--since", "yesterday"], 2, "\"yesterday\" is not a duration");
+    check(&house, &["audit", "--since", "yesterday"], 2, "\"yesterday\" is neither how long ago");
     check(&house, &["audit", "--arg", "order_id"], 2, "write it as NAME=VALUE");
+    check(&house, &["audit", "--id", "k1"], 2, "\"k1\" is no row's id: that is a UUID");
+    check(&house, &["audit", "--attempt", "k1"], 2, "\"k1\" is no attempt's id");
+    check(&house, &["audit", "--since", "1h", "--until", "2h"], 2, "--since is not before --until");
+    check(&house, &["audit", "--follow", "--until", "1h"], 2, "cannot be used with");
+    check(&house, &["audit", "--json", "--csv"], 2, "cannot be used with");
+    check(&house, &["story"], 2, "<KEY|--key <KEY>>");
+    check(&house, &["completions", "powerless"], 2, "[possible values: bash, elvish, fish, powershell, zsh]");
     check(&house, &["audit", "--limit", "0"], 2, "0 is not in 1..");
     check(&house, &["token", "--user", "u1"], 2, "--tenant <TENANT>");
     check(
@@ -48,7 +60,7 @@ async fn a_wrong_command_line_ends_with_2() {
     check(&house, &["claims", "resolve", "k", "--because", "x"], 2, "<--completed|--released>");
     let both = ["claims", "resolve", "k", "--because", "x", "--completed", "--released"];
     check(&house, &both, 2, "cannot be used with");
-    check(&house, &["claims", "resolve", "k", "--because", "", "--released"], 2, "a value is required for");
+    check(&house, &["claims", "resolve", "k", "--because", "", "--released"], 2, "say why, in a sentence");
 }
 
 #[tokio::test]

@@ -389,5 +389,6 @@ fn a_folder_without_a_policy_is_a_mistake() {
         "{told}"
     );
     let told = read_policy_dir(&folder.path().join("absent")).expect_err("no folder").to_string();
-    assert!(told.ends_with("absent: the folder cannot be read: no such file or directory"), "{told}");
+    let says = "absent: the folder of the policy cannot be read: no such file or directory; policy.dir names it, or that of a listener";
+    assert!(told.ends_with(says), "{told}");
 }

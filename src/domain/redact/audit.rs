@@ -85,6 +85,13 @@ pub fn short(text: &str, most: usize) -> String {
     cut(&line, most)
 }
 
+/// What an operator says, as JSON text: secrets masked, and no string longer than `most` characters.
+pub fn note(said: &Json, most: usize) -> String {
+    let mut shown = mask_patterns(said);
+    shorten(&mut shown, most);
+    bounded(&shown, MAX_AUDIT_BYTES)
+}
+
 /// What stands in the audit for something too long or not JSON: its size in bytes, and a hash.
 pub fn omitted(bytes: usize, hash: &str) -> String {
     let size = u64::try_from(bytes).unwrap_or(u64::MAX);

@@ -90,6 +90,7 @@ pub(super) async fn claims(store: &PostgresStore, filter: &ClaimFilter) -> Resul
             params.one(Type::TEXT, text.as_deref().map(held));
         }
         params.one(Type::TEXT, filter.status.map(Status::as_str));
+        params.one(Type::INTERVAL, filter.older_than.map(Delay::from));
         params.one(Type::INT8, i64::from(filter.limit));
         params
     };

@@ -66,6 +66,9 @@ pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite:
     conditions.and_text("idempotency_key", filter.key.as_ref());
     conditions.and_text("user_id", filter.user.as_ref());
     conditions.and("status =", filter.status.map(Status::as_str));
+    let now = rows::now(connection)?;
+    conditions
+        .and("coalesce(settled_at, created_at) <", filter.older_than.map(|age| now.minus(age).as_micros()));
     let sql = format!(
         "SELECT * FROM idempotency_claims{}
         ORDER BY created_at DESC, tenant_id, service, tool, idempotency_key LIMIT {}",

@@ -15,16 +15,21 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::harness::gate::binary;
+use crate::harness::postgres;
 use crate::harness::setup::{Home, JWT_SECRET, POLICY, Setup};
 
 pub(super) struct House {
     folder: TempDir,
+    /// Where its store is, as a gate opens it.
+    url: String,
 }
 
 impl House {
     /// With a configuration, and without a store.
     pub(super) fn empty() -> Self {
-        let house = Self { folder: tempfile::tempdir().unwrap() };
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("oncegate.db").display());
+        let house = Self { folder, url };
         fs::create_dir(house.path("policies")).unwrap();
         house.write("policies/tests.toml", POLICY);
         house.write("jwt", JWT_SECRET);
@@ -42,10 +47,33 @@ impl House {
         house
     }
 
+    /// With an empty store in this home.
+    pub(super) async fn on(home: Home) -> Self {
+        let mut house = Self::empty();
+        if home == Home::Postgres {
+            house.keep_in(&postgres::database().await);
+        }
+        house.store().await.close().await;
+        house
+    }
+
+    /// Says where the store is from now on.
+    pub(super) fn keep_in(&mut self, url: &str) {
+        let configuration = fs::read_to_string(self.path("oncegate.toml")).unwrap();
+        let old = if self.url.starts_with("sqlite:") { "sqlite:oncegate.db" } else { &self.url };
+        assert!(configuration.contains(old), "{configuration}");
+        self.write("oncegate.toml", &configuration.replace(old, url));
+        url.clone_into(&mut self.url);
+    }
+
+    /// Where the store is.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The store, as a gate has it.
     pub(super) async fn store(&self) -> Arc<dyn Store> {
-        let url = format!("sqlite:{}", self.path("oncegate.db").display());
-        let store = store::open(&url, StoreOptions::new(Role::Serve)).await.unwrap();
+        let store = store::open(&self.url, StoreOptions::new(Role::Serve)).await.unwrap();
         store.migrate().await.unwrap();
         store
     }

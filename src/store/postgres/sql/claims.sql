@@ -9,5 +9,6 @@ WHERE ($1 IS NULL OR tenant_id = $1)
     AND ($4 IS NULL OR idempotency_key = $4)
     AND ($5 IS NULL OR user_id = $5)
     AND ($6 IS NULL OR status = $6)
+    AND ($7 IS NULL OR coalesce(settled_at, created_at) < now() - $7)
 ORDER BY created_at DESC, tenant_id, service, tool, idempotency_key
-LIMIT $7
+LIMIT $8
