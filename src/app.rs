@@ -16,6 +16,7 @@ mod reload;
 mod signals;
 mod spool;
 mod tokens;
+mod traced;
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -46,6 +47,7 @@ use crate::spool::SpoolFault;
 use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open, timed};
 use crate::tls::TlsFault;
+use crate::traces::TracesFault;
 
 use self::gates::House;
 use self::listeners::{beside, listen};
@@ -95,6 +97,9 @@ pub enum AppFault {
     /// The file for what the store cannot take.
     #[error("audit.spool_file cannot be used")]
     Spool(#[source] SpoolFault),
+    /// The collector of traces.
+    #[error("traces cannot be told")]
+    Traces(#[source] TracesFault),
     /// A listener.
     #[error("{setting} = \"{address}\": nobody can listen there{}", hint(source))]
     Listen {
@@ -132,6 +137,7 @@ impl AppFault {
             | Self::UpstreamUrl(_)
             | Self::Tls(_)
             | Self::Herd(_)
+            | Self::Traces(_)
             | Self::Spool(_) => true,
             Self::Store(_) | Self::Listen { .. } | Self::Signal(_) => false,
         }
@@ -150,6 +156,8 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let store = open(&config.store.url, options).await.map_err(AppFault::Store)?;
     let meter = Arc::new(Meter::new(&config.service));
     let store = timed(&config.service, store, Arc::clone(&meter));
+    let begun = traced::begin(config.traces.take(), &config.service, &config.store.url, &meter);
+    let (tracer, spans) = begun.map_err(AppFault::Traces)?;
     let writing = spool::begin(&config.audit, &store, &meter, &config.service).await;
     let (journal, writing) = writing.map_err(AppFault::Spool)?;
     let (mode, admin, limits) = (config.mode, config.admin.take(), config.limits);
@@ -160,7 +168,7 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let (address, health_address) = (config.listen, config.health_listen);
     let services = Arc::new(services(&config.service_tokens));
     let PolicyRead { policy, dir, .. } = policies.front;
-    let (house, front) = House::of(config, policy, &store, journal, &meter)?;
+    let (house, front) = House::of(config, policy, &store, journal, (&meter, &tracer))?;
     let parts = house.front(front)?;
     let outward = Outward::open(&house, policies.listeners, &services).await?;
     let mut tasks = vec![parts.clerk.tasks.clone()];
@@ -214,6 +222,7 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     if tokio::time::timeout(patience, store.close()).await.is_err() {
         error!("Some writes were not confirmed.");
     }
+    spans.end(patience).await;
     drop(beside);
     info!("Stopped.");
     Ok(())

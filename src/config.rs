@@ -26,10 +26,11 @@ mod raw;
 mod serve;
 mod services;
 mod settings;
+mod traces;
 
 pub use checked::{
     AdminConfig, AuditConfig, AuthConfig, ClaimNames, IdentityConfig, KeySource, Limits, ListenerConfig,
-    ProviderConfig, ServeConfig, ServiceTokenConfig, SpoolConfig, StoreConfig, UpstreamConfig,
+    ProviderConfig, ServeConfig, ServiceTokenConfig, SpoolConfig, StoreConfig, TracesConfig, UpstreamConfig,
 };
 pub use files::{AdminToken, Secret, ServiceToken, load_policy, read_cases_dir, read_policy_dir};
 pub use fixed::{Fixed, RELOADABLE};

@@ -56,6 +56,7 @@
 //! layers                     its steps, one file each
 //! upstream  wire  story      what goes out; what the client hears; what became of a key, told
 //! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis
+//! traces                     what a call went through, told to whoever follows it
 //! meter                      what is counted
 //! domain  tls                the rules, pure; whom TLS connections trust
 //! ```
@@ -78,5 +79,6 @@ pub mod stack;
 pub mod store;
 pub mod story;
 pub mod tls;
+pub mod traces;
 pub mod upstream;
 pub mod wire;

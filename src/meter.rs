@@ -24,7 +24,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use self::format::Format;
-use self::names::{Known, OfCall, OfClaims, OfOperation, OfTool, Words};
+use self::names::{Known, OfCall, OfClaims, OfOperation, OfResult, OfTool, Words};
 pub use self::readings::Reading;
 use self::readings::Readings;
 pub use self::reloads::Reloads;
@@ -62,7 +62,17 @@ pub struct Meter {
     waiting: Gauge,
     spooled: Gauge,
     reloads: Reloads,
+    spans: Family<OfResult, Counter>,
     readings: Arc<Readings>,
+}
+
+/// What became of spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spans {
+    /// The collector took them.
+    Sent,
+    /// It did not, or they found no place in the queue.
+    Lost,
 }
 
 impl Meter {
@@ -83,6 +93,7 @@ impl Meter {
             waiting: Gauge::default(),
             spooled: Gauge::default(),
             reloads: Reloads::default(),
+            spans: Family::default(),
             readings: Arc::default(),
         };
         meter.registered()
@@ -124,6 +135,7 @@ impl Meter {
             self.spooled.clone(),
         );
         self.reloads.begin(all);
+        all.register("spans", "Spans, by whether the collector took them", self.spans.clone());
         all.register_collector(Box::new(Arc::clone(&self.readings)));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("build", "Which release this is", build);
@@ -215,6 +227,15 @@ impl Meter {
     /// How many records wait in the spool.
     pub fn spooled_now(&self) -> u64 {
         u64::try_from(self.spooled.get()).unwrap_or(0)
+    }
+
+    /// So many spans came to this.
+    pub fn spans(&self, what: Spans, count: u64) {
+        let result = match what {
+            Spans::Sent => "sent",
+            Spans::Lost => "lost",
+        };
+        self.spans.get_or_create(&OfResult(result)).inc_by(count);
     }
 
     /// Every count, as Prometheus reads it.

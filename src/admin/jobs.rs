@@ -36,6 +36,7 @@ use crate::layers::claim::jobs::{Handed, JobAsk, Work};
 use crate::layers::observe::Trace;
 use crate::layers::queue::room::Room;
 use crate::store::event_id;
+use crate::traces::{self, Tracer};
 use crate::wire::envelope::Body;
 use crate::wire::{self, Row};
 
@@ -59,6 +60,8 @@ pub struct Jobs {
     pub room: Room,
     /// How much of a request is taken.
     pub bounds: Bounds,
+    /// Makes spans, where traces are told.
+    pub tracer: Tracer,
 }
 
 /// How much of a request is taken.
@@ -82,8 +85,35 @@ struct Desk {
     clerk: ArcSwapOption<Clerk>,
     room: Room,
     bounds: Bounds,
+    tracer: Tracer,
     claims: Counter,
     reports: Counter,
+}
+
+/// What a request is about, as far as is known.
+#[derive(Default)]
+struct About {
+    job: Option<String>,
+    tenant: Option<String>,
+}
+
+impl About {
+    /// Tells it in the request's span.
+    fn tell(&self, span: &traces::Span, way: Option<&str>, status: u16) {
+        span.set("http.request.method", "POST");
+        span.set("http.response.status_code", i64::from(status));
+        if let Some(way) = way {
+            span.set_text("http.route", way);
+            span.name(format!("POST {way}"));
+        }
+        if let Some(job) = &self.job {
+            span.set_text("oncegate.operation", job);
+        }
+        if status >= 500 {
+            span.failed(&status.to_string());
+        }
+        span.end();
+    }
 }
 
 /// Where requests of one kind wait for their turn.
@@ -121,13 +151,14 @@ enum Heard {
 impl JobsGate {
     /// A gate for these jobs.
     pub fn new(jobs: Jobs) -> Self {
-        let Jobs { services, clerk, room, bounds } = jobs;
+        let Jobs { services, clerk, room, bounds, tracer } = jobs;
         let (claims, reports) = (Counter::new(), Counter::new());
         Self(Arc::new(Desk {
             services,
             clerk: ArcSwapOption::new(Some(clerk)),
             room,
             bounds,
+            tracer,
             claims,
             reports,
         }))
@@ -140,7 +171,7 @@ impl JobsGate {
 
     /// The answer to a request.
     pub async fn answer(self, request: Request<Incoming>) -> Response<Body> {
-        let trace = Trace::of(request.headers());
+        let trace = Trace::of(request.headers(), &self.0.tracer, "POST");
         let span = info_span!("job", trace_id = %trace.id);
         self.0.answer(request, trace).instrument(span).await
     }
@@ -163,7 +194,9 @@ impl Counter {
 impl Desk {
     async fn answer(self: Arc<Self>, request: Request<Incoming>, trace: Trace) -> Response<Body> {
         let began = Instant::now();
-        let response = match self.hear(request, &trace).await {
+        let way = Question::at(request.uri().path()).map(|_| request.uri().path().to_owned());
+        let mut about = About::default();
+        let response = match self.hear(request, &trace, &mut about).await {
             Ok(Heard::Description) => told::description(),
             Ok(Heard::Asked(asked, turn, clerk)) => Self::carry_out(*asked, turn, clerk, began).await,
             Err(refused) => {
@@ -173,12 +206,20 @@ impl Desk {
             }
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        info!(status = response.status().as_u16(), ms, "Answered.");
+        let status = response.status().as_u16();
+        about.tell(&trace.span, way.as_deref(), status);
+        let About { job, tenant } = about;
+        info!(way, tool = job, status, ms, tenant, trace_id = trace.id, "Answered.");
         response
     }
 
     /// What is asked, once it is known who asks for whom.
-    async fn hear(&self, request: Request<Incoming>, trace: &Trace) -> Result<Heard, Refused> {
+    async fn hear(
+        &self,
+        request: Request<Incoming>,
+        trace: &Trace,
+        about: &mut About,
+    ) -> Result<Heard, Refused> {
         let service = self.service(&request)?;
         let only = |allow: &str| Refusal::MethodNotAllowed { allow: allow.to_owned() };
         let question = match (request.method(), request.uri().path()) {
@@ -200,8 +241,10 @@ impl Desk {
             ServiceFault::Tenant(_) => Refusal::ForeignTenant,
             ServiceFault::NoActor(fault) => Refusal::BodyUnreadable { detail: fault.to_string() },
         })?;
+        about.tenant = Some(actor.tenant().to_owned());
         let closed = if question == Question::Claim { Refusal::Draining } else { Refusal::ReportNotStored };
         let clerk = self.clerk.load_full().ok_or(closed)?;
+        about.job = Some(clerk.job_facts(&clerk.court.policy.load(), &actor, &said.job, None).tool);
         let facts = || {
             let facts = clerk.job_facts(&clerk.court.policy.load(), &actor, &said.job, None);
             Some(Facts { trace_id: Some(trace.id.clone()), ..facts })

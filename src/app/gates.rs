@@ -43,6 +43,7 @@ use crate::meter::{Meter, Reading};
 use crate::stack::Parts;
 use crate::store::Store;
 use crate::tls;
+use crate::traces::Tracer;
 use crate::upstream::headers::provider::Provider;
 use crate::upstream::{Reach, Upstream, headers};
 
@@ -52,6 +53,7 @@ pub(super) struct House {
     store: Arc<dyn Store>,
     journal: Journal,
     meter: Arc<Meter>,
+    tracer: Tracer,
     verifier: Arc<Verifier>,
     secrets: Secrets,
     limits: Limits,
@@ -93,7 +95,7 @@ impl House {
         policy: Policy,
         store: &Arc<dyn Store>,
         journal: Journal,
-        meter: &Arc<Meter>,
+        (meter, tracer): (&Arc<Meter>, &Tracer),
     ) -> Result<(Self, Front), AppFault> {
         let resource = Resource::new(&config.public_url).map_err(AppFault::PublicUrl)?;
         let sites = Sites::new(&config.public_url, config.allowed_hosts, config.allowed_origins);
@@ -105,6 +107,7 @@ impl House {
             store: Arc::clone(store),
             journal,
             meter: Arc::clone(meter),
+            tracer: tracer.clone(),
             verifier: Arc::new(verifier),
             secrets: config.secrets,
             limits: config.limits,
@@ -233,6 +236,7 @@ impl House {
             post: Post {
                 room: room.clone(),
                 meter: Arc::clone(&self.meter),
+                tracer: self.tracer.clone(),
                 service: road.service.as_str().into(),
             },
             desk: Arc::new(Desk {

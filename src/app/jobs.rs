@@ -19,6 +19,7 @@ pub(super) fn jobs(services: Arc<Services>, parts: &Parts, limits: Limits, has_l
         services,
         clerk: Arc::clone(&parts.clerk),
         room: parts.post.room.clone(),
+        tracer: parts.post.tracer.clone(),
         bounds: Bounds {
             request_body: limits.request_body,
             body_time: limits.body_time,

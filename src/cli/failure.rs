@@ -31,6 +31,24 @@ impl Failure {
         Self { code: 78, error: error.into() }
     }
 
+    /// Says it as a line of the log, for whoever collects those, and gives the exit code.
+    pub(super) fn report_in_json(&self) -> ExitCode {
+        let (mut because, mut cause) = (Vec::new(), self.error.source());
+        while let Some(error) = cause {
+            because.push(error.to_string());
+            cause = error.source();
+        }
+        let line = serde_json::json!({
+            "timestamp": jiff::Timestamp::now().to_string(),
+            "level": "ERROR",
+            "message": self.error.to_string(),
+            "because": because,
+            "exit_code": self.code,
+        });
+        tell(&line.to_string());
+        ExitCode::from(self.code)
+    }
+
     /// Says it, and gives the exit code.
     pub(super) fn report(&self) -> ExitCode {
         let mut text = self.error.to_string();

@@ -21,6 +21,11 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 /// This program's own part, which may stand by itself too.
 const OWN: &str = "oncegate";
 
+/// Whether somebody asked for JSON, rather than getting it for want of a terminal.
+pub(super) fn is_json_wanted() -> bool {
+    env::var("ONCEGATE_LOG_FORMAT").is_ok_and(|format| format == "json")
+}
+
 /// Begins; `usual` is what is told where the environment does not say.
 pub(super) fn begin(usual: &str) -> Result<(), Failure> {
     let wanted = env::var("ONCEGATE_LOG").unwrap_or_else(|_| usual.to_owned());

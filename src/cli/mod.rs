@@ -64,9 +64,11 @@ impl Cli {
 
     /// Does what was asked.
     pub fn run(self) -> ExitCode {
-        let usually = if matches!(self.command, Command::Serve(_)) { "info" } else { "warn" };
+        let serves = matches!(self.command, Command::Serve(_));
+        let usually = if serves { "info" } else { "warn" };
         match log::begin(usually).and_then(|()| self.command.run()) {
             Ok(()) => ExitCode::SUCCESS,
+            Err(failure) if serves && log::is_json_wanted() => failure.report_in_json(),
             Err(failure) => failure.report(),
         }
     }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Uri;
+use http::{HeaderMap, Uri};
 
 use super::files::{AdminToken, Secret, ServiceToken};
 use crate::domain::fingerprint::Secrets;
@@ -51,6 +51,8 @@ pub struct ServeConfig {
     pub herd: Option<String>,
     /// What happens to rows that the store cannot take.
     pub audit: AuditConfig,
+    /// Where traces go; none where nobody wants them.
+    pub traces: Option<TracesConfig>,
     /// The folder of the policy.
     pub policy_dir: PathBuf,
     /// How much at once.
@@ -232,6 +234,19 @@ pub struct SpoolConfig {
     pub file: PathBuf,
     /// The largest that it becomes, in bytes.
     pub limit: u64,
+}
+
+/// Where traces go. Its headers may be access.
+#[non_exhaustive]
+pub struct TracesConfig {
+    /// The collector's address for traces, path and all.
+    pub url: Uri,
+    /// What every request there carries besides.
+    pub headers: HeaderMap,
+    /// Certificates (PEM) that may sign the collector's, where not the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Of traces that begin here, so many are told: 0 to 1.
+    pub sample_ratio: f64,
 }
 
 /// How much at once.

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 
 use sha2::{Digest as _, Sha256};
 
-use super::checked::{ListenerConfig, ServeConfig};
+use super::checked::{ListenerConfig, ServeConfig, TracesConfig};
 
 /// The settings that a reload puts into force, and those of tables whose names begin so.
 pub const RELOADABLE: [&str; 6] =
@@ -40,8 +40,8 @@ impl ServeConfig {
     pub fn fixed(&self) -> Fixed {
         let mut fixed = Fixed(BTreeMap::new());
         let (upstream, audit, limits) = (&self.upstream, &self.audit, &self.limits);
-        let spool = audit.spool.as_ref();
-        let settings: [(&str, &dyn Debug); 27] = [
+        let (spool, traces) = (audit.spool.as_ref(), self.traces.as_ref());
+        let settings: [(&str, &dyn Debug); 31] = [
             ("service", &self.service),
             ("mode", &self.mode),
             ("listen", &self.listen),
@@ -69,6 +69,10 @@ impl ServeConfig {
             ("limits.queued_calls", &limits.queued_calls),
             ("limits.queue_time", &limits.queue_time),
             ("limits.connections", &limits.connections),
+            ("traces.otlp_url", &traces.map(|traces| &traces.url)),
+            ("traces.headers_file", &traces.map(headers)),
+            ("traces.ca_file", &traces.map(|traces| &traces.ca_file)),
+            ("traces.sample_ratio", &traces.map(|traces| traces.sample_ratio)),
         ];
         for (key, value) in settings {
             fixed.note(key, value);
@@ -78,6 +82,11 @@ impl ServeConfig {
         }
         fixed
     }
+}
+
+/// What every request to the collector carries. As headers show themselves, what is access would not be told apart.
+fn headers(traces: &TracesConfig) -> Vec<(&str, &[u8])> {
+    traces.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
 impl Fixed {

@@ -19,6 +19,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 use super::flags::ConfigFlags;
 use super::raw::RawConfig;
 use super::settings::{PREFIX, SETTINGS, Setting, TABLES};
+use super::traces::named_for_all;
 use crate::domain::mistake::{Mistake, Mistakes, Place, position};
 
 /// The file that is read where nobody names one.
@@ -31,7 +32,8 @@ pub(super) const FILE_VARIABLE: &str = "ONCEGATE_CONFIG";
 const NO_SETTINGS: [&str; 3] = [FILE_VARIABLE, "ONCEGATE_LOG", "ONCEGATE_LOG_FORMAT"];
 
 /// The tables whose keys are settings of their own; any other table is one setting's value.
-const SECTIONS: [&str; 8] = ["upstream", "auth", "claims", "store", "herd", "audit", "policy", "limits"];
+const SECTIONS: [&str; 9] =
+    ["upstream", "auth", "claims", "store", "herd", "audit", "policy", "limits", "traces"];
 
 /// Settings of one section that exclude each other.
 const ALTERNATIVES: [&[&str]; 3] = [
@@ -106,6 +108,8 @@ impl Layers {
         flags: &ConfigFlags,
     ) -> Result<Self, Mistakes> {
         let mut sources = Sources::default();
+        let environment: Vec<_> = environment.into_iter().collect();
+        sources.add_lines(for_all_programs(&environment));
         if let Some((path, text)) = file {
             sources.add(text, Origin::File(path.to_owned()));
         }
@@ -219,6 +223,15 @@ fn variables(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Res
     Mistakes::none_in(mistakes)?;
     lines.sort_by(|one, other| one.place.cmp(&other.place));
     Ok(lines)
+}
+
+/// What the variables of all programs say, where nothing of this house says otherwise.
+fn for_all_programs(environment: &[(OsString, OsString)]) -> Vec<Line> {
+    let line = |(name, value): (&str, String)| Line {
+        place: Place::Variable(name.to_owned()),
+        text: format!("traces.otlp_url = {}", quoted(&value)),
+    };
+    named_for_all(environment).map(line).into_iter().collect()
 }
 
 /// The variable that a name is, but for how many underscores stand where: `ONCEGATE_STORE_URL`.

@@ -10,6 +10,10 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(pub(super) u64);
 
+/// A number that need not be whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ratio(pub(super) f64);
+
 /// `true` or `false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Switch(pub(super) bool);
@@ -31,6 +35,28 @@ impl<'de> Deserialize<'de> for Number {
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
                 text.parse().map(Number).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        from.deserialize_any(Form)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl Visitor<'_> for Form {
+            type Value = Ratio;
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a number")
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Ratio, E> {
+                Ok(Ratio(number))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Ratio, E> {
+                i32::try_from(number).map(|number| Ratio(number.into())).map_err(E::custom)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Ratio, E> {
+                text.parse().map(Ratio).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
         from.deserialize_any(Form)

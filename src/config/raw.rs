@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::number::{Number, Switch, Texts};
+use super::number::{Number, Ratio, Switch, Texts};
 use crate::domain::mode::{Mode, WhenStoreDown};
 use crate::domain::units::{Size, Span};
 
@@ -43,6 +43,8 @@ pub(super) struct RawConfig {
     pub(super) policy: RawPolicy,
     #[serde(default)]
     pub(super) limits: RawLimits,
+    #[serde(default)]
+    pub(super) traces: RawTraces,
     /// A list of tables stands in the file only: neither a flag nor a variable could say which of them is meant.
     #[serde(default)]
     pub(super) listener: Vec<Spanned<RawListener>>,
@@ -110,6 +112,15 @@ pub(super) struct RawAudit {
     pub(super) when_store_down: Set<WhenStoreDown>,
     pub(super) spool_file: Set<String>,
     pub(super) spool_limit: Set<Size>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTraces {
+    pub(super) otlp_url: Set<String>,
+    pub(super) headers_file: Set<String>,
+    pub(super) ca_file: Set<String>,
+    pub(super) sample_ratio: Set<Ratio>,
 }
 
 #[derive(Default, Deserialize)]

@@ -82,6 +82,7 @@ impl Layers {
             let store = checks.store(&raw.store);
             let herd = checks.herd(&raw.herd);
             let audit = checks.audit(&raw.audit);
+            let traces = checks.traces(&raw.traces);
             let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
             let limits = checks.limits(&raw.limits);
             let taken =
@@ -106,6 +107,7 @@ impl Layers {
                 store: store?,
                 herd,
                 audit: audit?,
+                traces,
                 policy_dir: PathBuf::from(policy_dir?.get_ref()),
                 limits: limits?,
                 listeners: listeners?,

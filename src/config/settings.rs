@@ -44,7 +44,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 49] = [
+pub const SETTINGS: [Setting; 53] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     one(
         "mode",
@@ -213,5 +213,29 @@ pub const SETTINGS: [Setting; 49] = [
         "limits-connections",
         "NUMBER",
         "Connections of clients at one time; others wait to be accepted [8192]",
+    ),
+    one(
+        "traces.otlp_url",
+        "traces-otlp-url",
+        "URL",
+        "A collector that takes traces by OTLP over HTTP: http://collector:4318 [OTEL_EXPORTER_OTLP_ENDPOINT, else none]",
+    ),
+    one(
+        "traces.headers_file",
+        "traces-headers-file",
+        "FILE",
+        "Headers that the collector wants, one to a line, since they may be access",
+    ),
+    one(
+        "traces.ca_file",
+        "traces-ca-file",
+        "FILE",
+        "Certificates (PEM) that may sign the collector's [the system's]",
+    ),
+    one(
+        "traces.sample_ratio",
+        "traces-sample-ratio",
+        "RATIO",
+        "Of traces that begin at the gate, so many are told; whoever calls says it of its own [1]",
     ),
 ];

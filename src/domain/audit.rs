@@ -96,6 +96,10 @@ pub struct Facts {
     /// app be asked about it, or know it again. Empty where the call went as its client sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarded_key: Option<String>,
+    /// The gate's span of the call that made the attempt, where its trace was told: a later call that gets its answer points
+    /// there. Kept with the claim only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
     /// What a worker's report about this attempt will need. Kept with the claim only, and only where a worker runs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handed_out: Option<HandedOut>,

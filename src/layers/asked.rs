@@ -5,22 +5,28 @@
 //!
 //! Absent on purpose: anything that a later step decides by. Proofs travel in the requests' types.
 
+mod told;
+
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use uuid::Uuid;
 
+use self::told::Told;
 use crate::domain::actor::Actor;
-use crate::domain::audit::Facts;
+use crate::domain::audit::{AuditEvent, Facts};
 use crate::domain::json::Object;
-use crate::domain::policy::Kind;
+use crate::domain::policy::{self, Operation, Policy};
 use crate::domain::refusal::Refusal;
 use crate::layers::observe::{Post, Trace};
 use crate::layers::queue::room::{Aside, Inside, Place, Room};
 use crate::mcp::message::{self, Era};
 use crate::store::event_id;
+use crate::traces::{Kind, Span, Step};
+use crate::wire::Row;
 use crate::wire::envelope::Envelope;
 
 /// One call's notes. Cheap to clone.
@@ -31,17 +37,15 @@ pub struct Asked(Arc<Notes>);
 struct Notes {
     began: Instant,
     peer: IpAddr,
-    trace: Trace,
-    /// Where it is counted; none for a call that stands inside another: its time is in that one's.
-    post: Option<Post>,
-    /// When its answer was there, in nanoseconds since it began; nought before.
-    answered: AtomicU64,
+    told: Told,
+    /// What the upstream hears as its parent, once the gate has a span for that.
+    outgoing: OnceLock<String>,
     /// Shared with the calls that stand inside this one: they run one after the other, in its place.
     seat: Arc<Seat>,
     may_speak: AtomicBool,
     plain: AtomicBool,
     envelope: OnceLock<Envelope>,
-    wanted: OnceLock<(Kind, String)>,
+    wanted: OnceLock<(policy::Kind, String)>,
     wanted_arguments: OnceLock<Object>,
     actor: OnceLock<Actor>,
     facts: OnceLock<Facts>,
@@ -67,18 +71,17 @@ struct Held {
 
 impl Asked {
     /// Notes for a call that begins now.
-    pub(super) fn begin(peer: IpAddr, trace: Trace, post: &Post) -> Self {
+    pub(super) fn begin(peer: IpAddr, method: Method, trace: Trace, post: &Post) -> Self {
         let seat = Seat { room: post.room.clone(), held: Mutex::default() };
-        Self::seated(peer, trace, Arc::new(seat), Some(post.clone()))
+        Self::seated(peer, Arc::new(seat), Told::new(Some(post.clone()), method, trace))
     }
 
-    fn seated(peer: IpAddr, trace: Trace, seat: Arc<Seat>, post: Option<Post>) -> Self {
+    fn seated(peer: IpAddr, seat: Arc<Seat>, told: Told) -> Self {
         Self(Arc::new(Notes {
             began: Instant::now(),
             peer,
-            trace,
-            post,
-            answered: AtomicU64::new(0),
+            told,
+            outgoing: OnceLock::new(),
             seat,
             may_speak: AtomicBool::new(false),
             plain: AtomicBool::new(false),
@@ -97,7 +100,9 @@ impl Asked {
     /// own.
     pub(super) fn inside(&self) -> Self {
         let outer = &self.0;
-        let inner = Self::seated(outer.peer, outer.trace.clone(), Arc::clone(&outer.seat), None);
+        let told = Told::new(None, outer.told.method.clone(), outer.told.trace().inside());
+        told.is_tool_call();
+        let inner = Self::seated(outer.peer, Arc::clone(&outer.seat), told);
         if let Some(envelope) = outer.envelope.get() {
             inner.learn_envelope(envelope.clone());
         }
@@ -113,9 +118,56 @@ impl Asked {
     }
 
     /// Its answer is there: that of a stream, when its last word is.
-    pub(super) fn answered(&self) {
-        let nanos = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.0.answered.store(nanos, Ordering::Relaxed);
+    pub(super) fn answered(&self, status: Option<u16>) {
+        self.0.told.answered(self.elapsed(), status);
+    }
+
+    /// Its row says this, as far as is known: the last row that does counts.
+    pub(super) fn came_to(&self, event: &AuditEvent) {
+        self.0.told.came_to(event);
+    }
+
+    /// It is refused, by this row of the table; `told`: no audit row says so.
+    pub(super) fn is_refused(&self, row: &Row, told: bool) {
+        self.span().failed(row.code);
+        if told {
+            self.0.told.refused(row.reason);
+        }
+    }
+
+    /// It is this message, and perhaps of another trace than what carried it.
+    pub(super) fn is_message(&self, request: &message::Request, version: Option<&str>) {
+        if let Some(trace) = self.0.told.trace.of_message(request) {
+            tracing::Span::current().record("trace_id", trace.id.as_str());
+            self.0.told.message.get_or_init(|| trace);
+        }
+        self.0.told.is_message(request, version);
+    }
+
+    /// It is a call of this operation, where the policy has it.
+    pub(super) fn is_call(&self, policy: &Policy, operation: Option<&Operation>) {
+        if let Some(facts) = self.facts() {
+            self.0.told.is_call(policy, facts, operation);
+        }
+    }
+
+    /// Its span, where traces are told.
+    pub fn span(&self) -> &Span {
+        self.0.told.span()
+    }
+
+    /// What the upstream hears as the parent of its own span.
+    pub fn traceparent(&self) -> &str {
+        self.0.outgoing.get().unwrap_or(&self.trace().parent)
+    }
+
+    /// The step that asks the upstream: from now on that hears it as its parent.
+    pub(super) fn forwards(&self) -> Step {
+        let step: Step = self.span().under("forward", Kind::Client).into();
+        if let Some((parent, _)) = step.ids() {
+            self.0.outgoing.get_or_init(|| parent);
+        }
+        step
     }
 
     /// The client's address.
@@ -125,7 +177,7 @@ impl Asked {
 
     /// Its trace context.
     pub fn trace(&self) -> &Trace {
-        &self.0.trace
+        self.0.told.trace()
     }
 
     /// Whether its client takes an event stream in place of one answer, should it take long.
@@ -144,7 +196,7 @@ impl Asked {
     }
 
     /// The operation that a caller without a good token asked for, where that much of its body could be read.
-    pub fn wanted(&self) -> Option<&(Kind, String)> {
+    pub fn wanted(&self) -> Option<&(policy::Kind, String)> {
         self.0.wanted.get()
     }
 
@@ -278,7 +330,7 @@ impl Asked {
         self.0.wanted_arguments.get_or_init(|| arguments.clone());
     }
 
-    pub(super) fn learn_wanted(&self, kind: Kind, name: &str) {
+    pub(super) fn learn_wanted(&self, kind: policy::Kind, name: &str) {
         self.0.wanted.get_or_init(|| (kind, name.to_owned()));
     }
 
@@ -316,9 +368,6 @@ impl Asked {
 impl Drop for Notes {
     /// Nothing of the call runs any more: its answer was given, or nobody is there to hear it.
     fn drop(&mut self) {
-        let (Some(post), Some(facts)) = (&self.post, self.facts.get()) else { return };
-        let answered = Duration::from_nanos(*self.answered.get_mut());
-        let took = if answered.is_zero() { self.began.elapsed() } else { answered };
-        post.meter.call_took(&post.service, &facts.tool, took);
+        self.told.end(self.began.elapsed(), self.facts.get(), self.actor.get());
     }
 }

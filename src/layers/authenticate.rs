@@ -69,10 +69,12 @@ where
         let verifier = Arc::clone(&self.verifier);
         Box::pin(async move {
             let (asked, request) = addressed.into_parts();
+            let step = asked.span().step("authenticate");
             let outcome = match bearer(request.headers()) {
                 Ok(token) => verifier.verify(token).await,
                 Err(fault) => Err(fault),
             };
+            drop(step);
             match outcome {
                 Ok(proof) => {
                     asked.learn_actor(proof.actor().clone());

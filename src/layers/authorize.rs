@@ -230,7 +230,10 @@ where
     }
 
     fn call(&mut self, parsed: Parsed) -> Self::Future {
-        match self.court.allow(parsed) {
+        let step = parsed.asked().span().step("authorize");
+        let allowed = self.court.allow(parsed);
+        drop(step);
+        match allowed {
             Ok(allowed) => Box::pin(self.inner.call(allowed)),
             Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
         }
@@ -315,6 +318,7 @@ impl Court {
         let (protocol, client) = (protocol.as_str(), client.as_deref());
         let told = Told { name, rule, taken: &taken, prints: &prints, arguments, protocol, client };
         head.asked.learn_facts(self.facts(head, policy, told));
+        head.asked.is_call(policy, rule);
         Weighed { request, mirrored, taken, prints }
     }
 

@@ -30,17 +30,21 @@ use self::passing::{Learned, Passing};
 use self::plain::Heard;
 use super::Step;
 use super::claim::{Claimed, ClaimedWhat};
+use super::observe::TRACEPARENT;
 use super::parse::Head;
 use super::resume::{LAST_EVENT_ID, Stream};
 use super::words::Spoken;
 use crate::domain::chain::Chain;
+use crate::domain::json::Json;
 use crate::domain::policy::Operation;
 use crate::domain::refusal::Refusal;
 use crate::domain::seal::Seal;
 use crate::mcp::events::Events;
 use crate::mcp::given::Given;
 use crate::mcp::judge::Verdict;
+use crate::mcp::message::Request;
 use crate::mcp::tasks::outbound::Sealer;
+use crate::traces;
 use crate::upstream::headers::provider::Provider;
 use crate::upstream::headers::{self, Front};
 use crate::upstream::{SendFault, Upstream};
@@ -163,8 +167,8 @@ impl Service<Claimed> for Forward {
         let road = Arc::clone(&self.road);
         Box::pin(async move {
             let (head, what) = claimed.into_parts();
-            let _timed = Timed::begin(&road, &head);
-            match what {
+            let timed = Timed::begin(&road, &head);
+            let came = match what {
                 ClaimedWhat::Owned(owned) => Ok(road.run(&head, &owned).await),
                 ClaimedWhat::Read { request, operation } => road.read(&head, &request, &operation).await,
                 ClaimedWhat::Open { going, operation } => Box::pin(road.open(&head, going, &operation)).await,
@@ -173,7 +177,9 @@ impl Service<Claimed> for Forward {
                 ClaimedWhat::Listen { resumed, policy } => road.listen(&head, resumed, &policy).await,
                 ClaimedWhat::Leave => road.leave(&head).await,
                 ClaimedWhat::Watched { raw, ear } => Ok(road.watch(&head, raw, ear).await),
-            }
+            };
+            timed.came(&came);
+            came
         })
     }
 }
@@ -183,11 +189,47 @@ struct Timed<'a> {
     road: &'a Road,
     head: &'a Head,
     began: Instant,
+    step: traces::Step,
 }
 
 impl<'a> Timed<'a> {
     fn begin(road: &'a Road, head: &'a Head) -> Self {
-        Self { road, head, began: Instant::now() }
+        let step = head.asked.forwards();
+        if step.is_recording() {
+            step.set_text("server.address", road.endpoint.host().unwrap_or_default());
+            if let Some(port) = road.endpoint.port_u16() {
+                step.set("server.port", i64::from(port));
+            }
+        }
+        Self { road, head, began: Instant::now(), step }
+    }
+
+    /// It came to this.
+    fn came(&self, came: &Result<Forwarded, Refusal>) {
+        if !self.step.is_recording() {
+            return;
+        }
+        let status = match came {
+            Ok(Forwarded::Judged { status, .. }) => Some(*status),
+            Ok(Forwarded::Plain(heard)) => Some(heard.status),
+            Ok(Forwarded::Passed { note, .. } | Forwarded::Spoken { note, .. }) => Some(note.status),
+            Ok(Forwarded::Resumed(resumption)) => Some(resumption.status),
+            Ok(Forwarded::Lost { status }) => {
+                self.step.failed("lost");
+                *status
+            }
+            Ok(Forwarded::NotSent) => {
+                self.step.failed("not_sent");
+                None
+            }
+            Err(refusal) => {
+                self.step.failed(crate::wire::row(refusal).code);
+                None
+            }
+        };
+        if let Some(status) = status.filter(|status| *status != 0) {
+            self.step.set("http.response.status_code", i64::from(status));
+        }
     }
 }
 
@@ -221,6 +263,18 @@ impl Road {
         Ok(response)
     }
 
+    /// A message as it goes out. Where it names its sender's span, and the gate has one of its own, it names that.
+    fn message(head: &Head, request: &Request) -> Json {
+        let mut message = request.outgoing();
+        if head.asked.span().is_recording() {
+            let meta = message.get_mut("params").and_then(|params| params.get_mut("_meta"));
+            if let Some(parent) = meta.and_then(|meta| meta.get_mut(TRACEPARENT)) {
+                *parent = Json::from(head.asked.traceparent());
+            }
+        }
+        Json::Object(message)
+    }
+
     /// How task ids pass to this client; `called` is the operation of which a task may come.
     fn sealer(&self, head: &Head, called: Option<&Arc<Operation>>) -> Sealer {
         Sealer {
@@ -234,7 +288,7 @@ impl Road {
 
     fn headers_of(&self, head: &Head, key: Option<&str>) -> HeaderMap {
         let actor = head.caller.actor();
-        let traceparent = &head.asked.trace().parent;
+        let traceparent = head.asked.traceparent();
         let own = head.headers.get(headers::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         let key = if head.keeps_key { own } else { key };
         let mut headers =

@@ -112,6 +112,11 @@ impl Parsed {
         Ok(Self { head, what: what(message)? })
     }
 
+    /// The call's notes.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.head.asked
+    }
+
     /// What it carries along, and what it is.
     pub(super) fn into_parts(self) -> (Head, What) {
         (self.head, self.what)
@@ -164,7 +169,9 @@ where
         let bounds = Arc::clone(&self.bounds);
         Box::pin(async move {
             let (asked, verified, request, waited) = placed.into_parts();
+            let step = asked.span().step("parse");
             let parsed = bounds.parse(asked, verified, request).await?;
+            drop(step);
             if waited {
                 // Its connection looks now whether the client is still there, and drops what nobody wants any more.
                 tokio::task::yield_now().await;
@@ -250,6 +257,8 @@ fn address(asked: &Asked, message: &Message, headers: &HeaderMap) -> Result<Era,
     let (Message::Request(request) | Message::Notification(request)) = message else {
         return Ok(Era::Legacy);
     };
+    let version = headers.get(headers::VERSION).and_then(|value| value.to_str().ok());
+    asked.is_message(request, request.version().or(version));
     let agreed = headers::agree(request, headers);
     let era = *agreed.as_ref().unwrap_or(&Era::Modern);
     let is_tool_call = request.method == "tools/call";

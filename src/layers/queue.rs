@@ -80,7 +80,10 @@ where
         Box::pin(async move {
             let (asked, verified, request) = authenticated.into_parts();
             let mut request = request.map(Ahead::new);
-            match come_in(&asked, &mut request).await {
+            let step = asked.span().step("queue");
+            let found = come_in(&asked, &mut request).await;
+            drop(step);
+            match found {
                 Ok(waited) => inner.call(Placed { asked, verified, request, waited }).await,
                 Err(refusal) => {
                     glance.at(&asked, request.into_body()).await;

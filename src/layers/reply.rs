@@ -226,6 +226,7 @@ impl Desk {
     /// Writes a refusal down, and says how it looks.
     async fn refuse(&self, refusal: &Refusal, asked: &Asked) -> Row {
         let mut row = wire::row(refusal);
+        asked.is_refused(&row, asked.actor().is_none());
         if row.scopes.is_empty() {
             row.scopes = self.scopes_wanted(asked);
         }
@@ -273,6 +274,8 @@ pub(super) async fn write_down(journal: &Journal, row: &Row, facts: Facts, asked
         executed: row.executed,
         upstream_status: None,
     };
+    asked.came_to(&event);
+    let _step = asked.span().store("append");
     journal.denied(event).await;
 }
 

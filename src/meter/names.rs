@@ -45,6 +45,10 @@ pub(super) struct OfClaims {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OfOperation(pub(super) &'static str);
 
+/// What became of something.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OfResult(pub(super) &'static str);
+
 impl EncodeLabelSet for OfListener {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         match &self.0 {
@@ -80,6 +84,12 @@ impl EncodeLabelSet for OfClaims {
 impl EncodeLabelSet for OfOperation {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         ("operation", self.0).encode(encoder.encode_label())
+    }
+}
+
+impl EncodeLabelSet for OfResult {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("result", self.0).encode(encoder.encode_label())
     }
 }
 

@@ -53,7 +53,9 @@ where
         let porter = Arc::clone(&self.porter);
         Box::pin(async move {
             let (asked, mut request) = addressed.into_parts();
+            let step = asked.span().step("authenticate");
             let known = porter.knows(request.headers());
+            drop(step);
             for shown in [TOKEN, TENANT] {
                 request.headers_mut().remove(shown);
             }

@@ -53,6 +53,7 @@ impl Court {
             idempotency_key: key.map(|key| key.as_str().to_owned()),
             forwarded_key: None,
             handed_out: None,
+            span_id: None,
             attempt_id: None,
             policy_version: Some(policy.version().to_owned()),
             trace_id: Some(head.asked.trace().id.clone()),

@@ -91,6 +91,7 @@ impl Court {
             client,
         };
         head.asked.learn_facts(self.facts(head, &matched.policy, told));
+        head.asked.is_call(&matched.policy, Some(&matched.operation));
         Weighed { taken, prints, is_own }
     }
 

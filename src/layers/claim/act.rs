@@ -91,6 +91,8 @@ impl Clerk {
             event.reason = Some(row.reason.to_owned());
             event.executed = row.executed;
         }
+        head.asked.came_to(event);
+        let _step = head.asked.span().store("append");
         entry.write().await;
         answered
     }

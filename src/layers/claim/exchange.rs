@@ -43,6 +43,7 @@ use crate::layers::running::Place;
 use crate::layers::{reply, session};
 use crate::mcp::tasks::outbound::Sealer;
 use crate::store::{Seen, StoreError, Swap, Write};
+use crate::traces;
 use crate::wire;
 
 /// The first pause of whoever waits for a running call or for the store; each next one is twice as long.
@@ -62,6 +63,8 @@ pub(super) struct Exchange<S> {
     ask: Ask,
     /// Held from the claim to its settlement: other calls with this key hear from this one.
     pen: Option<Pen>,
+    /// The step that it is at, where traces are told.
+    step: traces::Span,
 }
 
 /// A committed claim, and what its owner must know.
@@ -94,9 +97,14 @@ where
             accepted_hashes: mutation.prints.accepted.clone(),
             round: mutation.round.clone(),
             attempt_id,
-            facts: Facts { attempt_id: Some(attempt_id), ..facts(&head) },
+            facts: Facts {
+                attempt_id: Some(attempt_id),
+                span_id: head.asked.span().own_id(),
+                ..facts(&head)
+            },
         };
-        Self { clerk, head, mutation, forward, line, id, ask, pen: None }
+        let step = head.asked.span().clone();
+        Self { clerk, head, mutation, forward, line, id, ask, pen: None, step }
     }
 
     /// Claim, forward, settle.
@@ -113,11 +121,16 @@ where
             key: &self.id.key,
         }));
         // What lasts is the forwarding. The way in and the way out are on the heap, for as long as they take.
-        match Box::pin(self.enter(&rule, &terms)).await {
+        let at_claim = self.at("claim");
+        let entered = Box::pin(self.enter(&rule, &terms)).await;
+        drop(at_claim);
+        match entered {
             Ok(enter::Entry::Owner(owned)) => {
                 let Owned { held, deadline, twin, pen } = *owned;
                 self.pen = Some(pen);
+                self.step = self.head.asked.span().clone();
                 let (held, end) = self.forward(held, deadline, &terms).await;
+                let _at_settle = self.at("settle");
                 Box::pin(self.settle(&held, end, &terms, twin)).await;
             }
             Ok(enter::Entry::Replay(answer)) => self.tell(Ok(answer)),
@@ -134,6 +147,12 @@ where
             self.ask.attempt_id,
             &self.line,
         )
+    }
+
+    /// Comes to a step.
+    fn at(&mut self, step: &'static str) -> traces::Step {
+        self.step = self.head.asked.span().under(step, traces::Kind::Internal);
+        self.step.clone().into()
     }
 
     /// Refuses the call, after its row is committed: here, so that whoever hangs up does not stop that either.
@@ -247,6 +266,7 @@ where
     }
 
     async fn read(&self) -> Result<Seen, Refusal> {
+        let _step = self.step.store("read");
         self.clerk.store.read(&self.id).await.map_err(|fault| unavailable(&fault))
     }
 
@@ -256,6 +276,7 @@ where
         next: &Draft,
         event: Option<AuditEvent>,
     ) -> Result<Swap, StoreError> {
+        let _step = self.step.store("claim");
         self.clerk.swap(Write { id: self.id.clone(), expect, next: next.clone(), event }).await
     }
 

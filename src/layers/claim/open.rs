@@ -86,6 +86,8 @@ impl Clerk {
             event.reason = Some(row.reason.to_owned());
             event.executed = row.executed;
         }
+        head.asked.came_to(event);
+        let _step = head.asked.span().store("append");
         // What the store does not take stays queued, and is lost only with the process.
         let _written = entry.write().await;
         answer

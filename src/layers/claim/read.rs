@@ -62,11 +62,13 @@ impl Clerk {
         match forwarded {
             Ok(Forwarded::Passed { response, note }) => {
                 answered(event, note);
+                head.asked.came_to(event);
                 entry.write_if_spooled().await?;
                 Ok(Answer::Passed(response))
             }
             Ok(Forwarded::Spoken { spoken, note, row: None }) => {
                 answered(event, note);
+                head.asked.came_to(event);
                 Ok(Answer::Spoken(spoken.keeping(place)))
             }
             Ok(Forwarded::Spoken { spoken, row: Some(learned), .. }) => {
@@ -83,6 +85,7 @@ impl Clerk {
                 let row = wire::row(&refusal);
                 because(event, Some(row.reason.to_owned()));
                 event.executed = row.executed;
+                head.asked.came_to(event);
                 Err(refusal)
             }
         }
@@ -105,6 +108,7 @@ impl Drop for ReadRow {
             Some(None) => because(event, Some(wire::row(&Refusal::ReadFailed).reason.to_owned())),
             None => {}
         }
+        self.head.asked.came_to(event);
     }
 }
 

@@ -78,7 +78,7 @@ impl Road {
                 return Box::pin(self.exchange_plain(head, plain, &mutation.operation, &key)).await;
             }
         };
-        let body = Json::Object(request.outgoing()).to_bytes();
+        let body = Self::message(head, request).to_bytes();
         let response = match self.send(head, Bytes::from(body), Some(&key)).await {
             Ok(response) => response,
             Err(fault) => return unsent_or_lost(&fault),

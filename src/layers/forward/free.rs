@@ -48,7 +48,7 @@ impl Road {
         let until = Instant::now() + self.timeout;
         let id = request.id.clone().unwrap_or(Json::Null);
         let passing = self.passing(head, Some(Stream { id, about: About::Read(Arc::clone(operation)) }));
-        let response = self.ask(head, Json::Object(request.outgoing()), until).await?;
+        let response = self.ask(head, Self::message(head, request), until).await?;
         if request.inside.is_some() {
             let (parts, body) = response.into_parts();
             let passed = passing.headers(&parts.headers);

@@ -153,7 +153,7 @@ impl Road {
     }
 
     fn headers_of_plain(&self, head: &Head, key: Option<&str>, packed: bool) -> HeaderMap {
-        let (actor, traceparent) = (head.caller.actor(), &head.asked.trace().parent);
+        let (actor, traceparent) = (head.caller.actor(), head.asked.traceparent());
         let own = head.headers.get(headers::IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         let key = if head.keeps_key { own } else { key };
         if let Some(provider) = &self.provider {

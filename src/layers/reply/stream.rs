@@ -184,7 +184,7 @@ async fn answered(desk: Arc<Desk>, asked: Asked, answering: Answering) -> Next {
         Ok(Answer::Accepted) => refused(&desk, &asked, &Refusal::Internal).await,
         Err(refusal) => refused(&desk, &asked, &refusal).await,
     };
-    asked.answered();
+    asked.answered(None);
     let text = String::from_utf8_lossy(&message.to_bytes()).into_owned();
     Next::Last(Event::message(text).encode().into())
 }

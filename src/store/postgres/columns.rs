@@ -161,6 +161,7 @@ pub(super) fn event(row: &Row) -> Result<RecordedEvent, Fault> {
         idempotency_key: get(row, "idempotency_key")?,
         forwarded_key: None,
         handed_out: None,
+        span_id: None,
         attempt_id: get(row, "attempt_id")?,
         policy_version: get(row, "policy_version")?,
         trace_id: get(row, "trace_id")?,

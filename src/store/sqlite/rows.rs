@@ -88,6 +88,7 @@ pub(super) fn event(row: &Row<'_>) -> rusqlite::Result<RecordedEvent> {
         idempotency_key: row.get("idempotency_key")?,
         forwarded_key: None,
         handed_out: None,
+        span_id: None,
         attempt_id: row.get::<_, Option<String>>("attempt_id")?.as_deref().map(uuid).transpose()?,
         policy_version: row.get("policy_version")?,
         trace_id: row.get("trace_id")?,

@@ -33,6 +33,7 @@ use oncegate::layers::running::Running;
 use oncegate::mcp::given::Given;
 use oncegate::mcp::mirrors::Mirrors;
 use oncegate::meter::Meter;
+use oncegate::traces::Tracer;
 use oncegate::wire::envelope::Body;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -198,6 +199,6 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
     let address = Address::new(Authenticate::new(queue, Arc::clone(&court.verifier)), sites);
     BoxCloneService::new(Observe::new(
         Reply::new(address, desk),
-        Post { room, meter, service: "billing".into() },
+        Post { room, meter, tracer: Tracer::default(), service: "billing".into() },
     ))
 }

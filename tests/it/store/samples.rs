@@ -111,6 +111,7 @@ pub(crate) fn facts(key: &str) -> Facts {
         attempt_id: Some(Uuid::new_v4()),
         forwarded_key: None,
         handed_out: None,
+        span_id: None,
         policy_version: Some("p1".into()),
         trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),
         protocol: Some("mcp/2026-07-28".into()),

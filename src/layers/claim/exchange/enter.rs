@@ -21,6 +21,7 @@ use crate::layers::claim::keep::End;
 use crate::layers::forward::Forwarded;
 use crate::mcp::takes::takes;
 use crate::store::Seen;
+use crate::traces::Remote;
 use crate::wire::envelope::Marks;
 
 /// How a call goes on once the ledger was asked.
@@ -76,6 +77,13 @@ where
         Ok((kept, json))
     }
 
+    /// Its trace leads to that of the call whose answer it gets, where that was told.
+    fn points_to(&self, first: &Facts) {
+        if let (Some(trace_id), Some(span_id)) = (&first.trace_id, &first.span_id) {
+            self.head.asked.span().link(Remote { trace_id, span_id, sampled: true, state: None });
+        }
+    }
+
     /// The first answer again, after its row is committed.
     async fn replay(&self, seen: &Seen) -> Result<Answer, Refusal> {
         let (kept, json) = self.stored(seen)?;
@@ -89,6 +97,11 @@ where
             upstream_status: Some(kept.status),
             ..self.event(None)
         };
+        if let Some(first) = row.map(|row| &row.facts) {
+            self.points_to(first);
+        }
+        self.head.asked.came_to(&event);
+        let _step = self.step.store("append");
         self.clerk.append(event).await.map_err(|fault| {
             error!(error = %Chain(&fault), "A replay was not written down, and so not given.");
             Refusal::ReplayNotRecorded { first_seen }

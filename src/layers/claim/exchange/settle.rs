@@ -9,14 +9,14 @@ use tracing::{error, warn};
 
 use super::ask::Unsure;
 use super::{COME_BACK, Exchange};
-use crate::domain::audit::AuditEvent;
+use crate::domain::audit::{AuditEvent, Executed};
 use crate::domain::chain::Chain;
 use crate::domain::ledger::{self, Admission, Attempt, Came, Held, Status, Terms};
 use crate::domain::refusal::Refusal;
 use crate::domain::time::Timestamp;
 use crate::layers::Answer;
 use crate::layers::claim::Claimed;
-use crate::layers::claim::keep::{End, Heard};
+use crate::layers::claim::keep::{End, Heard, OUTCOME_UNKNOWN};
 use crate::layers::claim::pause::Pause;
 use crate::layers::claim::storing::{self, Stored};
 use crate::layers::forward::Forwarded;
@@ -68,7 +68,9 @@ where
         let marks = Marks { possible_duplicate: twin, ..Marks::default() };
         let (id, attempt) = (&settlement.id, settlement.attempt.id);
         let came_to = ledger::comes_to(&settlement.attempt.kind, &settlement.came);
+        self.head.asked.came_to(&settlement.event);
         if came_to == Status::Unknown {
+            self.head.asked.came_to(&unknown(&settlement.event));
             warn!(tenant = id.tenant, tool = id.tool, key = id.key, %attempt, "A mutation's outcome is unknown.");
         }
         let (store, journal) = (&self.clerk.store, &self.clerk.journal);
@@ -76,7 +78,10 @@ where
         self.pen.as_ref().inspect(|pen| pen.put_down());
         let mut pause = Pause::of_storing();
         loop {
-            let fault = match storing::store(&**store, journal.meter(), &settlement).await {
+            let step = self.step.store("settle");
+            let stored = storing::store(&**store, journal.meter(), &settlement).await;
+            drop(step);
+            let fault = match stored {
                 Ok(Stored::Done(seen)) => {
                     self.pen.as_ref().inspect(|pen| pen.tell(&seen));
                     return self.tell_end(&end, Some(&seen), &settlement, marks);
@@ -163,6 +168,12 @@ where
             }
         });
     }
+}
+
+/// What the row says of an attempt that its claim says may have run.
+fn unknown(event: &AuditEvent) -> AuditEvent {
+    let reason = Some(OUTCOME_UNKNOWN.to_owned());
+    AuditEvent { executed: Executed::Maybe, reason, ..event.clone() }
 }
 
 /// When its claim was made, where that is known.

@@ -190,6 +190,7 @@ where
             upstream_status: end.status,
             ..self.event(Some(reason))
         };
+        self.head.asked.came_to(&event);
         self.clerk.journal.entry_now(event).write().await;
     }
 }
