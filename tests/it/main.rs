@@ -52,6 +52,7 @@ mod refusals;
 mod reload;
 mod resuming;
 mod retried;
+mod rolling;
 mod rounds;
 mod routes;
 mod ruled;

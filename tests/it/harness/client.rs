@@ -184,12 +184,16 @@ impl Ask {
 
     /// Sends it on a connection that may have carried others, and returns that where the answer does not end it.
     pub(crate) async fn send_on(self, socket: TcpStream) -> (Reply, Option<TcpStream>) {
-        let mut open = self.write_to(socket).await.expect("the gate reads a head");
-        let message = in_time("an answer of the gate", Reader::new().next(&mut open.socket)).await;
-        let http = message.expect("the gate answers every request");
+        self.try_send_on(socket).await.expect("the gate answers every request")
+    }
+
+    /// The same, where the connection may have ended meanwhile.
+    pub(crate) async fn try_send_on(self, socket: TcpStream) -> Option<(Reply, Option<TcpStream>)> {
+        let mut open = self.write_to(socket).await?;
+        let http = in_time("an answer of the gate", Reader::new().next(&mut open.socket)).await?;
         assert!(http.whole, "the gate's answer was cut: {http:?}");
         let ends = http.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-        (Reply { http }, (!ends).then_some(open.socket))
+        Some((Reply { http }, (!ends).then_some(open.socket)))
     }
 
     /// Sends it whole and leaves the answer for later.

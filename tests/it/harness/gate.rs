@@ -97,6 +97,27 @@ impl Gate {
         gate
     }
 
+    /// Another one under this name, with a configuration changed by this.
+    pub(crate) async fn another_with(&self, name: &str, change: impl FnOnce(Setup) -> Setup) -> Self {
+        let mut gate = Self::in_folder(self.folder.clone(), name, change(self.setup.clone()));
+        gate.restart().await;
+        gate
+    }
+
+    /// From the next start on, and for commands from now on, it is this run's own build.
+    pub(crate) fn upgrade(&mut self) {
+        self.setup.program = None;
+    }
+
+    /// A folder of this name with a policy of its own: the gate's, with a text of it replaced.
+    pub(crate) fn policy_folder(&self, name: &str, old: &str, new: &str) -> String {
+        let folder = self.folder.path().join(name);
+        fs::create_dir_all(&folder).expect("a policy's folder");
+        let policy = self.setup.clone().policy(old, new).policy;
+        fs::write(folder.join("tests.toml"), policy).expect("the policy");
+        text(&folder)
+    }
+
     fn in_folder(folder: Arc<TempDir>, name: &str, setup: Setup) -> Self {
         let ((address, lock), (health, health_lock), (admin, admin_lock)) =
             (free_port(), free_port(), free_port());
@@ -311,7 +332,8 @@ impl Gate {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = binary();
+        let own = env!("CARGO_BIN_EXE_oncegate").as_ref();
+        let mut command = without_settings(self.setup.program.as_deref().unwrap_or(own));
         command.args(arguments).arg("--config").arg(&self.config).current_dir(self.folder.path());
         command
     }
@@ -330,7 +352,11 @@ impl Drop for Gate {
 
 /// The binary, in an environment without settings for it.
 pub(crate) fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
+    without_settings(env!("CARGO_BIN_EXE_oncegate").as_ref())
+}
+
+fn without_settings(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ONCEGATE_") {
             command.env_remove(name);

@@ -2,6 +2,8 @@
 //!
 //! Promises: whatever a test does not set is what DESIGN's example shows, with limits short enough to be waited for.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 /// The issuer that every gate under test trusts.
@@ -85,13 +87,15 @@ pub(crate) struct Setup {
     pub(crate) home: Home,
     /// The text of its policy.
     pub(crate) policy: String,
+    /// Another build than this run's.
+    pub(crate) program: Option<PathBuf>,
     settings: toml::Table,
 }
 
 impl Setup {
     /// A gate before this upstream.
     pub(crate) fn new(home: Home, upstream_url: &str) -> Self {
-        let setup = Self { home, policy: POLICY.to_owned(), settings: toml::Table::new() };
+        let setup = Self { home, policy: POLICY.to_owned(), program: None, settings: toml::Table::new() };
         setup
             .set("service", "billing")
             .set("public_url", AUDIENCE)
