@@ -5,10 +5,12 @@
 #   make test         every test, on SQLite and on a PostgreSQL that is started for the run
 #   make conformance  the official MCP suite, against fixture servers directly and through the gate
 #   make storm        several gates, everything around them broken, and a checker (STORM="--help": what can be asked)
+#   make image        the container image, built, measured, and run as deploy/kubernetes would run it
+#   make sbom         what the gate is made of, as CycloneDX: target/oncegate.cdx.json
 #   make check        format, lints, documentation, licences, spelling, and what deploy/ holds
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance storm check
+.PHONY: help demo test conformance storm image sbom check
 
 TOOLS := .parts/tools
 # Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
@@ -41,6 +43,13 @@ storm:
 	cargo build --locked --bin oncegate --example storm
 	target/debug/examples/storm $(STORM)
 
+image:
+	tests/deploy/image
+
+sbom:
+	tests/deploy/install
+	.parts/deploy/bin/python deploy/sbom.py target/oncegate.cdx.json
+
 check: $(STAMP)
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
@@ -48,7 +57,8 @@ check: $(STAMP)
 	cargo fetch --locked --quiet
 	cargo deny --offline --locked check --hide-inclusion-graph bans licenses sources
 	typos
-	shellcheck .ci/run tests/parts tests/with-postgres tests/clients/install tests/conformance/install tests/deploy/install tests/deploy/check
+	shellcheck .ci/run tests/parts tests/with-postgres tests/clients/install tests/conformance/install tests/deploy/install tests/deploy/check tests/deploy/image \
+	    deploy/rootfs deploy/compose/secrets deploy/compose/roles.sh
 	tests/deploy/check
 
 # Tools that look at the code, in an environment of their own: nothing on the machine changes.

@@ -1,6 +1,6 @@
 """What deploy/kubernetes renders to, and what must hold of it.
 
-Promises: the example overlay, its migration and every component render offline; what they render fits the schemas of
+Promises: the example overlay, its migration and every component render offline, and the page's commands do what it says; what they render fits the schemas of
 every Kubernetes version that they are meant for, with no field unknown; the promises below hold of it, and each of
 them fails once a rendered object is changed so that it is broken: a check that sees nothing fails the run.
 
@@ -11,6 +11,7 @@ import copy
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy/kubernetes"
 KUBECTL = pathlib.Path(sys.executable).with_name("kubectl")
 SINCE = 30  # Kubernetes 1.30: native sidecars and the sleep hook, without a feature gate
+SECRETS = {"oncegate": {"secret", "admin-token", "store-url"}, "oncegate-owner": {"store-url"}}  # what is mounted
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 STORING = 5  # what the gate itself takes to store what calls came to, in seconds
 BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -179,7 +181,8 @@ def an_edit_reaches_running_pods(it):
 
 def every_file_that_the_configuration_names_is_mounted(it):
     secrets = [it.config["secret_file"], it.config["admin_token_file"], it.config["store"]["url_file"]]
-    return all("secret" in it.volume_at(path) for path in secrets)
+    made = {pathlib.PurePath(path).name for path in secrets} <= SECRETS["oncegate"]
+    return made and all("secret" in it.volume_at(path) for path in secrets)
 
 
 def the_gate_writes_into_its_spool_and_nowhere_else(it):
@@ -254,10 +257,40 @@ def overlays(app):
     spared = variant(app, ["sidecar"], {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(none)})
     if spared is None or "initContainers" in next(one for one in spared if one["kind"] == "Deployment")["spec"]["template"]["spec"]:
         yield "`oncegate: none` does not keep the gate away"
+    init = [{"op": "add", "path": "/spec/template/spec/initContainers", "value": [{"name": "own", "image": "own"}]}]
+    prepared = variant(app, ["sidecar"], {"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(init)}) or []
+    inits = [one["name"] for pod in prepared if pod["kind"] == "Deployment" for one in pod["spec"]["template"]["spec"]["initContainers"]]
+    if inits != ["oncegate", "own"]:
+        yield "the gate does not start before an app's own init containers"
     monitored = variant(app, ["sidecar", "podmonitor"]) or []
     monitor = [one for one in monitored if one["kind"] == "PodMonitor"]
     if len(monitor) != 1 or monitor[0]["spec"]["podMetricsEndpoints"][0]["port"] != "gate-health":
         yield "the pod monitor does not render, or asks another port"
+
+
+def page(objects):
+    """Every kubectl command of the page: run where that needs no cluster, and else held against what is rendered."""
+    text = (ROOT / "docs/deploy.md").read_text()
+    blocks = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)).replace("\\\n", " ")
+    names = {(one["kind"].lower(), one["metadata"]["name"]) for one in objects}
+    commands = [shlex.split(line) for line in blocks.splitlines() if line.startswith("kubectl ")]
+    for _, verb, *words in commands:
+        if verb == "kustomize" or words[:1] == ["-k"]:
+            fine = render(ROOT / words[-1]) is not None
+        elif verb == "create":
+            made = subprocess.run([KUBECTL, verb, *words, "--dry-run=client", "--output=yaml"], capture_output=True, text=True)
+            fine = made.returncode == 0 and not list(unfit([yaml.safe_load(made.stdout)]))
+            if words[0] == "secret":
+                fine = fine and set(yaml.safe_load(made.stdout)["data"]) == SECRETS[words[2]]
+        elif verb in ("delete", "wait", "rollout"):
+            named = next(word for word in words if "/" in word) if verb != "delete" else "/".join(words[:2])
+            fine = tuple(named.split("/")) in names
+        else:
+            fine = False
+        if not fine:
+            yield f"docs/deploy.md: kubectl {verb} {' '.join(words[:3])} does not work"
+    if len(commands) < 8:
+        yield "docs/deploy.md: its commands are not found"
 
 
 def main():
@@ -265,7 +298,7 @@ def main():
     if overlay is None or migration is None:
         sys.exit("deploy/kubernetes: the example does not render; see: kubectl kustomize deploy/kubernetes/laravel")
     objects = overlay + migration
-    faults = [*unfit(objects), *broken(PROMISES, objects), *overlays(DEPLOY / "laravel/app")]
+    faults = [*unfit(objects), *broken(PROMISES, objects), *overlays(DEPLOY / "laravel/app"), *page(objects)]
 
     # Every promise, broken on purpose.
     from kubernetes_broken import MUTATIONS

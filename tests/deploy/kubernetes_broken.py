@@ -146,6 +146,7 @@ MUTATIONS = {
     "every_file_that_the_configuration_names_is_mounted": [
         told("/run/secrets/oncegate/secret", "/etc/oncegate/secret"),
         told("/run/secrets/oncegate/store-url", "/run/store-url"),
+        told("/run/secrets/oncegate/admin-token", "/run/secrets/oncegate/operators"),
     ],
     "the_gate_writes_into_its_spool_and_nowhere_else": [
         writable_configuration,
