@@ -13,6 +13,7 @@ mod measured;
 mod outward;
 mod policies;
 mod reload;
+mod sights;
 mod signals;
 mod spool;
 mod tokens;
@@ -55,6 +56,7 @@ use self::measured::measure;
 use self::outward::Outward;
 use self::policies::{Policies, PolicyRead};
 use self::reload::{Held, Reloader};
+use self::sights::sights;
 use self::signals::Signals;
 pub use self::tokens::{services, token_settings};
 
@@ -186,7 +188,8 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
 
     let jobs = jobs::jobs(services, &parts, limits, admin.is_some());
     let health = health(readiness.clone(), in_force.clone(), meter);
-    let beside = beside(health_address, health, admin, &in_force, &drain, &jobs).await?;
+    let sights = sights(&parts, &outward, &store, &drain, in_force);
+    let beside = beside(health_address, health, admin, (sights, &parts.sites), &drain, &jobs).await?;
     let listener = listen("listen", address).await?;
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {

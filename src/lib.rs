@@ -23,6 +23,8 @@
 //! Work that runs later than its request passes no gate: its worker asks for a claim, and reports ([`admin::jobs`]). The
 //! ledger, the policy and the audit are the same.
 //!
+//! What all of this came to, a person sees with a browser ([`admin::console`]).
+//!
 //! What a dead process left behind, its claims and the rows that it could not write, the [`janitor`] of any other
 //! takes in hand.
 //!
@@ -52,7 +54,7 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin  janitor      the life of one call, whole; health, counts, the jobs' gate; claims that nobody looks after
+//! stack  admin  janitor      the life of one call, whole; health, counts, the console, the jobs' gate; claims that nobody looks after
 //! layers                     its steps, one file each
 //! upstream  wire  story      what goes out; what the client hears; what became of a key, told
 //! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis

@@ -2,8 +2,10 @@
 //!
 //! Promises: two listeners, apart from that of the calls. [`health()`] has no token, and says only whether the gate lives,
 //! whether it may be sent calls, and what it counted. [`admin()`] has none that is open: operators have a token, and there
-//! things are done; workers have those of their services ([`jobs`]), and neither opens what the other's does.
+//! things are done; workers have those of their services ([`jobs`]), and neither opens what the other's does. With the
+//! operators' token a person signs in at the [`console`], and the session opens pages to read, and nothing else.
 
+pub mod console;
 pub mod drain;
 mod health;
 pub mod jobs;
@@ -23,6 +25,7 @@ use hyper::body::Incoming;
 use tower::service_fn;
 use tower::util::ServiceFn;
 
+use self::console::Console;
 use self::jobs::JobsGate;
 use crate::wire::envelope::Body;
 
@@ -32,13 +35,18 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>
 /// The service of the listener for operators and workers.
 pub fn admin(
     operators: Operators,
+    console: Console,
     jobs: JobsGate,
 ) -> ServiceFn<impl FnMut(Request<Incoming>) -> Answering + Clone> {
-    let operators = Arc::new(operators);
+    let (operators, console) = (Arc::new(operators), Arc::new(console));
     service_fn(move |request: Request<Incoming>| -> Answering {
         if request.uri().path().starts_with(jobs::PREFIX) {
             let jobs = jobs.clone();
             return Box::pin(async move { Ok(jobs.answer(request).await) });
+        }
+        if console.takes(&request) {
+            let console = Arc::clone(&console);
+            return Box::pin(async move { Ok(console.answer(request).await) });
         }
         Box::pin(std::future::ready(Ok(operators.answer(&request))))
     })

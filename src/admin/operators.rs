@@ -4,16 +4,14 @@
 //! same time wherever it is wrong. `GET /drain` says how far the gate has come on its way out, `POST /drain?settle=5s`
 //! sends it there. `GET /policy` says which policy is in force, and how the last reload went.
 //!
-//! Absent on purpose: sessions and cookies. Whoever asks carries the token.
+//! Absent on purpose: sessions and cookies. Whoever asks carries the token; what a cookie opens is [`super::console`].
 
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 use tracing::warn;
 
 use super::drain::{Drain, Standing};
@@ -41,12 +39,8 @@ pub struct Operators {
 impl Operators {
     /// The answer to a request.
     pub(super) fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
-        if !self.knows(request) {
-            warn!(path = request.uri().path(), "An operator's request came without the admin token.");
-            let mut refused =
-                fault(StatusCode::UNAUTHORIZED, "this needs the admin token: Authorization: Bearer …");
-            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return refused;
+        if !bears(request.headers(), &self.token) {
+            return stranger(request.uri().path());
         }
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/drain") => standing(&self.drain.standing()),
@@ -63,14 +57,21 @@ impl Operators {
             _ => fault(StatusCode::NOT_FOUND, "there is nothing here"),
         }
     }
+}
 
-    /// Hashes are compared: so the time tells nothing of the length either.
-    fn knows(&self, request: &Request<Incoming>) -> bool {
-        let given = request.headers().get(AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let (scheme, token) = given.split_at_checked(7).unwrap_or_default();
-        let same = Sha256::digest(token).ct_eq(&Sha256::digest(self.token.text()));
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(same)
-    }
+/// Whether whoever asks carries the token.
+pub(super) fn bears(headers: &HeaderMap, token: &AdminToken) -> bool {
+    let given = headers.get(AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
+    let (scheme, given) = given.split_at_checked(7).unwrap_or_default();
+    token.is(given) && scheme.eq_ignore_ascii_case(b"Bearer ")
+}
+
+/// The answer to whoever does not.
+pub(super) fn stranger(path: &str) -> Response<Body> {
+    warn!(path, "An operator's request came without the admin token.");
+    let mut refused = fault(StatusCode::UNAUTHORIZED, "this needs the admin token: Authorization: Bearer …");
+    refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    refused
 }
 
 fn settle(query: Option<&str>) -> Option<Duration> {

@@ -14,11 +14,12 @@ use tokio::task::JoinSet;
 use tower::Service;
 
 use super::AppFault;
+use crate::admin::console::{Console, Sights};
 use crate::admin::drain::Drain;
 use crate::admin::jobs::JobsGate;
-use crate::admin::policy::InForce;
 use crate::admin::{Operators, admin};
 use crate::config::AdminConfig;
+use crate::domain::site::Sites;
 use crate::server::{self, Doors};
 
 /// Connections at one time to each of the listeners that take no calls.
@@ -36,7 +37,7 @@ pub(super) async fn beside<H>(
     health_address: SocketAddr,
     health: H,
     operators: Option<AdminConfig>,
-    in_force: &InForce,
+    (sights, sites): (Sights, &Sites),
     drain: &Drain,
     jobs: &JobsGate,
 ) -> Result<JoinSet<()>, AppFault>
@@ -53,8 +54,9 @@ where
     if let Some(operators) = operators {
         let listener = listen("admin_listen", operators.listen).await?;
         let operators =
-            Operators { token: operators.token, drain: drain.clone(), in_force: in_force.clone() };
-        beside.spawn(server::serve(listener, admin(operators, jobs.clone()), doors));
+            Operators { token: operators.token, drain: drain.clone(), in_force: sights.in_force.clone() };
+        let console = Console::new(sights, operators.token.clone(), sites.clone());
+        beside.spawn(server::serve(listener, admin(operators, console, jobs.clone()), doors));
     }
     Ok(beside)
 }

@@ -90,6 +90,11 @@ impl Outward {
         self.0.iter().map(ruling).collect()
     }
 
+    /// What each is made of.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Parts> {
+        self.0.iter().map(|way| &way.parts)
+    }
+
     /// Begins to take calls; each listener lets so many in at one time, and what runs at the end has this long.
     pub(super) fn lead(self, connections: usize, grace: Duration) -> Leading {
         let stop = CancellationToken::new();

@@ -147,8 +147,8 @@ impl Audit {
             until: self.until.and_then(When::ago),
             from: self.since.and_then(When::at),
             to: self.until.and_then(When::at),
-            after: None,
             limit,
+            ..AuditFilter::default()
         }
     }
 }

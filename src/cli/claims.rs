@@ -115,6 +115,7 @@ impl List {
             status: self.status.as_deref().and_then(Status::from_word),
             older_than: self.older_than,
             limit: self.limit,
+            ..ClaimFilter::default()
         };
         let claims = opened.store.claims(&filter).await?;
         screen::show(&match (self.json, claims.is_empty()) {

@@ -10,17 +10,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// A text that a terminal shows as it is.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut plain, character| {
-        if is_obeyed(character) {
-            plain.extend(character.escape_unicode());
-        } else {
-            plain.push(character);
-        }
-        plain
-    })
-}
+use crate::domain::shown::is_obeyed;
+pub(super) use crate::domain::shown::plain;
 
 /// A JSON text that a terminal shows as it is, and that means the same: such characters stand in its strings only.
 pub(super) fn plain_json(text: &str) -> String {
@@ -43,13 +34,6 @@ pub(super) fn tell(text: &str) {
         // Not `eprintln!`, which panics then.
         let _nobody_hears = writeln!(io::stderr(), "{}", plain(line)).is_err();
     }
-}
-
-/// Whether a terminal, or a reader's eye, would follow this character rather than see it.
-fn is_obeyed(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A table that is written in pieces: every column as wide as its widest cell so far, the last one as long as it likes.

@@ -20,6 +20,7 @@ pub mod policy;
 pub mod redact;
 pub mod refusal;
 pub mod seal;
+pub mod shown;
 pub mod site;
 pub mod tenants;
 pub mod time;

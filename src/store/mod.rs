@@ -8,6 +8,7 @@
 
 mod grouping;
 mod left;
+mod lists;
 mod migrations;
 mod op;
 mod postgres;
@@ -24,11 +25,14 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 pub use self::left::{Found, LapsedOf, OpenClaims, UnknownOf};
+pub use self::lists::{
+    AuditFilter, ClaimFilter, Counted, Cursor, ListedClaim, RecordedEvent, Tally, TallyOf,
+};
 pub use self::standing::Standing;
 pub use self::timed::{MEASURED, timed};
 pub use self::upkeep::{AuditAge, AuditKept, Due, Floor, MigrationNews, PruneOf, Pruned, Schema};
-use crate::domain::audit::{AuditEvent, Decision, Executed};
-use crate::domain::ledger::{Claim, ClaimId, Draft, Expect, Status};
+use crate::domain::audit::AuditEvent;
+use crate::domain::ledger::{Claim, ClaimId, Draft, Expect};
 use crate::domain::time::Timestamp;
 
 /// What a store is opened for.
@@ -117,114 +121,6 @@ pub struct Seen {
     pub now: Timestamp,
 }
 
-/// Which claims to list. Every filter that is set must hold.
-#[derive(Clone, Debug, Default)]
-pub struct ClaimFilter {
-    /// Only this tenant's.
-    pub tenant: Option<String>,
-    /// Only this service's, and its listeners': their names begin with its own and a colon.
-    pub service: Option<String>,
-    /// Only this operation's.
-    pub tool: Option<String>,
-    /// Only with this key.
-    pub key: Option<String>,
-    /// Only this user's.
-    pub user: Option<String>,
-    /// Only in this status.
-    pub status: Option<Status>,
-    /// Only those that have been in their status for longer than this, by the store's clock.
-    pub older_than: Option<Duration>,
-    /// At most so many, the newest first.
-    pub limit: u32,
-}
-
-/// Which audit rows to list. Every filter that is set must hold.
-#[derive(Clone, Debug, Default)]
-pub struct AuditFilter {
-    /// Only this row.
-    pub id: Option<Uuid>,
-    /// Only this tenant's.
-    pub tenant: Option<String>,
-    /// Only this service's, and its listeners': their names begin with its own and a colon.
-    pub service: Option<String>,
-    /// Only this operation's.
-    pub tool: Option<String>,
-    /// Only with this key.
-    pub key: Option<String>,
-    /// Only this user's.
-    pub user: Option<String>,
-    /// Only this session's.
-    pub session: Option<String>,
-    /// Only with this decision.
-    pub decision: Option<Decision>,
-    /// Only with this reason.
-    pub reason: Option<String>,
-    /// Only with this word for whether it ran.
-    pub executed: Option<Executed>,
-    /// Only of this trace.
-    pub trace: Option<String>,
-    /// Only of this attempt.
-    pub attempt: Option<Uuid>,
-    /// Only where the arguments (JSON text) hold these members, at any depth, as text: `order_id` or `body.order_id` =
-    /// `ord_9f2`.
-    pub args: Vec<(String, String)>,
-    /// Only rows not older than this, by the store's clock.
-    pub since: Option<Duration>,
-    /// Only rows older than this, by the store's clock.
-    pub until: Option<Duration>,
-    /// Only rows of this time and later.
-    pub from: Option<Timestamp>,
-    /// Only rows before this time.
-    pub to: Option<Timestamp>,
-    /// Only rows behind this place. Then the limit keeps the oldest of them: whoever goes on from the last of these misses
-    /// none that is there.
-    pub after: Option<Cursor>,
-    /// At most so many, the newest; they come oldest first.
-    pub limit: u32,
-}
-
-/// A place among the audit rows, by time and then by id. Not by commit: a row may appear behind this place when others
-/// after it are long there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor {
-    /// The row's time.
-    pub at: Timestamp,
-    /// The row's id.
-    pub id: Uuid,
-}
-
-impl Cursor {
-    /// Before every row of this time.
-    pub const fn before(at: Timestamp) -> Self {
-        Self { at, id: Uuid::nil() }
-    }
-}
-
-/// A listed claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedClaim {
-    /// Its name.
-    pub id: ClaimId,
-    /// Its row.
-    pub claim: Claim,
-}
-
-/// An audit row as stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedEvent {
-    /// When it was written, by the store's clock.
-    pub at: Timestamp,
-    /// What was written.
-    pub event: AuditEvent,
-}
-
-impl RecordedEvent {
-    /// Its place among the others.
-    pub const fn cursor(&self) -> Cursor {
-        Cursor { at: self.at, id: self.event.id }
-    }
-}
-
 /// Which recent claim would be a twin of a new one: same actor, same operation, same arguments, another key.
 #[derive(Clone, Debug)]
 pub struct TwinOf {
@@ -295,7 +191,7 @@ pub trait Store: Send + Sync + 'static {
     /// The newest claim, not failed, that is a twin of a new one. Only ever used to warn: nothing is answered from it.
     async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError>;
 
-    /// Claims, the newest first.
+    /// Claims, the newest first, or the oldest.
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError>;
 
     /// Claims in flight whose lease has lapsed, the oldest first. What it costs does not grow with the table, nor with
@@ -312,6 +208,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Audit rows, oldest first.
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError>;
+
+    /// Counts audit rows, by piece of time and by what came of them. One statement, over the rows of that time only.
+    async fn tally(&self, of: &TallyOf) -> Result<Counted, StoreError>;
 
     /// Whether the schema serves this program.
     async fn schema(&self) -> Result<Schema, StoreError>;

@@ -32,9 +32,9 @@ use self::connections::Connections;
 use super::grouping::Line;
 use super::op::{Answer, AppendOp, Op, ReadOp, SwapOp, ask};
 use super::{
-    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
-    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError, StoreOptions,
-    Swap, Twin, TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Counted, Due, Floor, Found, LapsedOf, ListedClaim,
+    MigrationNews, OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError,
+    StoreOptions, Swap, TallyOf, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
@@ -123,6 +123,10 @@ impl Store for PostgresStore {
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
         listing::events(self, filter).await.map_err(|fault| fault.error())
+    }
+
+    async fn tally(&self, of: &TallyOf) -> Result<Counted, StoreError> {
+        listing::tally(self, of).await.map_err(|fault| fault.error())
     }
 
     async fn schema(&self) -> Result<Schema, StoreError> {

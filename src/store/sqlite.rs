@@ -1,11 +1,13 @@
 //! The store in one SQLite file: no server to start, one process that serves it.
 //!
-//! Promises: what [`Store`] promises; nothing here blocks the runtime: writes have a thread, and everything else has
-//! another, each with its own connection (write-ahead log: neither waits for the other to read). A disk that is full, or
+//! Promises: what [`Store`] promises; nothing here blocks the runtime: writes have a thread, lists that people wait for
+//! another, and everything else a third, each with its own connection (write-ahead log: none waits for another to read). A
+//! disk that is full, or
 //! a lock that somebody keeps, is found out once, and tried again now and then; nobody else waits for it.
 //!
 //! Absent on purpose: several serving processes on one file. They share a Postgres.
 
+mod desk;
 mod file;
 mod listing;
 mod rows;
@@ -14,35 +16,39 @@ mod upkeep;
 mod writer;
 
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension as _};
-use tokio::sync::{oneshot, watch};
+use rusqlite::OptionalExtension as _;
+use tokio::sync::watch;
 use uuid::Uuid;
 
+use self::desk::Desk;
 use super::grouping::Line;
-use super::op::{Answer, AppendOp, Closed, Op, SwapOp, WorkerGone, ask};
+use super::op::{Answer, AppendOp, Op, SwapOp, ask};
 use super::standing::Notice;
 use super::{
-    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
-    OpenClaims, PruneOf, Pruned, RecordedEvent, Role, Schema, Seen, Standing, Store, StoreError, Swap, Twin,
-    TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Counted, Due, Floor, Found, LapsedOf, ListedClaim,
+    MigrationNews, OpenClaims, PruneOf, Pruned, RecordedEvent, Role, Schema, Seen, Standing, Store,
+    StoreError, Swap, TallyOf, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::ClaimId;
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+/// How long a list may take, where nobody says.
+const LIST: Duration = Duration::from_secs(30);
 
 /// The store in one SQLite file.
 pub(super) struct SqliteStore {
     line: Arc<Line<Op>>,
     notice: Notice,
-    /// Whatever does not go through the line; none once closed.
-    desk: Mutex<Option<mpsc::Sender<Job>>>,
-    /// Closed by the last of the two threads, when it ends.
+    /// Whatever does not go through the line, and never takes long: calls wait for it.
+    desk: Desk,
+    /// Lists, which people wait for.
+    guests: Desk,
+    /// Closed by the last of the threads, when it ends.
     ended: watch::Receiver<()>,
 }
 
@@ -62,26 +68,20 @@ impl SqliteStore {
 
     fn start(opened: file::Opened) -> Result<Self, StoreError> {
         let line = Line::new();
-        let (desk, jobs) = mpsc::channel::<Job>();
         let (alive, ended) = watch::channel(());
-        // Given back when both threads have ended: a file is handed over with nothing left to write.
-        let lock: Arc<Option<File>> = Arc::new(opened.lock);
         let alive = Arc::new(alive);
-        let held = (Arc::clone(&lock), Arc::clone(&alive));
+        // Given back when all threads have ended: a file is handed over with nothing left to write.
+        let lock: Arc<Option<File>> = Arc::new(opened.lock);
+        let held = || (Arc::clone(&lock), Arc::clone(&alive));
         let notice = Notice::new();
-        let (writes, tells) = (Arc::clone(&line), notice.clone());
+        let (writes, tells, own) = (Arc::clone(&line), notice.clone(), held());
         named("store-writer", move || {
             writer::serve(&writes, opened.writer, &tells);
-            drop(held);
+            drop(own);
         })?;
-        let mut connection = opened.desk;
-        named("store-desk", move || {
-            for job in jobs {
-                job(&mut connection);
-            }
-            drop((connection, lock, alive));
-        })?;
-        Ok(Self { line, notice, desk: Mutex::new(Some(desk)), ended })
+        let desk = Desk::start("store-desk", opened.desk, held())?;
+        let guests = Desk::start("store-guests", opened.guests, held())?;
+        Ok(Self { line, notice, desk, guests, ended })
     }
 
     /// Has the writer do something, unless it is known that nothing can be written.
@@ -90,21 +90,6 @@ impl SqliteStore {
             Some(why) => Err(why.error()),
             None => ask(&self.line, op).await,
         }
-    }
-
-    /// Runs `work` on the other thread.
-    async fn at_desk<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, told) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let _nobody_there = answer.send(work(connection).map_err(rows::error));
-        });
-        let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let sent = desk.ok_or(Closed).and_then(|desk| desk.send(job).map_err(|_| Closed));
-        sent.map_err(|closed| StoreError::Unavailable(Box::new(closed)))?;
-        told.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(WorkerGone))))
     }
 }
 
@@ -121,10 +106,11 @@ impl Store for SqliteStore {
 
     async fn read(&self, id: &ClaimId) -> Result<Seen, StoreError> {
         let id = id.clone();
-        self.at_desk(move |connection| {
-            Ok(Seen { now: rows::now(connection)?, row: rows::read(connection, &id).optional()? })
-        })
-        .await
+        self.desk
+            .ask(move |connection| {
+                Ok(Seen { now: rows::now(connection)?, row: rows::read(connection, &id).optional()? })
+            })
+            .await
     }
 
     async fn append(&self, event: AuditEvent) -> Result<(), StoreError> {
@@ -141,61 +127,70 @@ impl Store for SqliteStore {
 
     async fn twin(&self, of: &TwinOf) -> Result<Option<Twin>, StoreError> {
         let of = of.clone();
-        self.at_desk(move |connection| listing::twin(connection, &of)).await
+        self.desk.ask(move |connection| listing::twin(connection, &of)).await
     }
 
     async fn claims(&self, filter: &ClaimFilter) -> Result<Vec<ListedClaim>, StoreError> {
         let filter = filter.clone();
-        self.at_desk(move |connection| listing::claims(connection, &filter)).await
+        self.guests
+            .ask_within(filter.within.unwrap_or(LIST), move |connection| listing::claims(connection, &filter))
+            .await
     }
 
     async fn lapsed(&self, of: &LapsedOf) -> Result<Found, StoreError> {
         let of = of.clone();
-        self.at_desk(move |connection| listing::lapsed(connection, &of)).await
+        self.desk.ask(move |connection| listing::lapsed(connection, &of)).await
     }
 
     async fn unknown(&self, of: &UnknownOf) -> Result<Found, StoreError> {
         let of = of.clone();
-        self.at_desk(move |connection| listing::unknown(connection, &of)).await
+        self.desk.ask(move |connection| listing::unknown(connection, &of)).await
     }
 
     async fn open_counts(&self, service: &str) -> Result<Vec<OpenClaims>, StoreError> {
         let service = service.to_owned();
-        self.at_desk(move |connection| listing::open_counts(connection, &service)).await
+        self.desk.ask(move |connection| listing::open_counts(connection, &service)).await
     }
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
         let filter = filter.clone();
-        self.at_desk(move |connection| listing::events(connection, &filter)).await
+        self.guests
+            .ask_within(filter.within.unwrap_or(LIST), move |connection| listing::events(connection, &filter))
+            .await
+    }
+
+    async fn tally(&self, of: &TallyOf) -> Result<Counted, StoreError> {
+        let of = of.clone();
+        self.guests.ask_within(of.within, move |connection| listing::tally(connection, &of)).await
     }
 
     async fn schema(&self) -> Result<Schema, StoreError> {
-        self.at_desk(|connection| schema::schema(connection)).await
+        self.desk.ask(|connection| schema::schema(connection)).await
     }
 
     async fn migrate_telling(&self, tell: &(dyn Fn(MigrationNews) + Send + Sync)) -> Result<i64, StoreError> {
-        let version = self.at_desk(schema::migrate).await?;
+        let version = self.desk.ask(schema::migrate).await?;
         tell(MigrationNews::Step(version));
         Ok(version)
     }
 
     async fn lead(&self, what: &str, holder: Uuid, lease: Duration) -> Result<bool, StoreError> {
         let what = what.to_owned();
-        self.at_desk(move |connection| upkeep::lead(connection, &what, holder, lease)).await
+        self.desk.ask(move |connection| upkeep::lead(connection, &what, holder, lease)).await
     }
 
     async fn prune_claims(&self, of: &PruneOf) -> Result<Pruned, StoreError> {
         let of = *of;
-        self.at_desk(move |connection| upkeep::prune_claims(connection, of)).await
+        self.desk.ask(move |connection| upkeep::prune_claims(connection, of)).await
     }
 
     async fn keep_audit(&self, of: &AuditAge) -> Result<AuditKept, StoreError> {
         let of = *of;
-        self.at_desk(move |connection| upkeep::keep_audit(connection, of)).await
+        self.desk.ask(move |connection| upkeep::keep_audit(connection, of)).await
     }
 
     async fn due(&self, keep: Option<Duration>) -> Result<Due, StoreError> {
-        self.at_desk(move |connection| upkeep::due(connection, keep)).await
+        self.desk.ask(move |connection| upkeep::due(connection, keep)).await
     }
 
     async fn audit_floor(&self) -> Result<Floor, StoreError> {
@@ -208,7 +203,8 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         self.line.close();
-        drop(self.desk.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.desk.close();
+        self.guests.close();
         let mut ended = self.ended.clone();
         // Ends when both threads have dropped their sender; nothing is ever sent.
         while ended.changed().await.is_ok() {}

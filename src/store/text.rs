@@ -17,6 +17,12 @@ pub(super) fn held(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\\u0000")) } else { Cow::Borrowed(text) }
 }
 
+/// `text` as it stands inside a JSON string.
+pub(super) fn in_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(&quoted).to_owned()
+}
+
 /// [`held`], where there is text.
 pub(super) fn held_option(text: Option<&String>) -> Option<Cow<'_, str>> {
     text.map(|text| held(text))

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
-    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError, Swap, Twin,
-    TwinOf, UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Counted, Due, Floor, Found, LapsedOf, ListedClaim,
+    MigrationNews, OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Standing, Store, StoreError,
+    Swap, TallyOf, Twin, TwinOf, UnknownOf, Write,
 };
 use crate::domain::audit::AuditEvent;
 use crate::domain::ledger::{ClaimId, Status};
@@ -109,6 +109,10 @@ impl Store for Timed {
 
     async fn events(&self, filter: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
         self.store.events(filter).await
+    }
+
+    async fn tally(&self, of: &TallyOf) -> Result<Counted, StoreError> {
+        self.store.tally(of).await
     }
 
     async fn schema(&self) -> Result<Schema, StoreError> {

@@ -58,7 +58,7 @@ async fn nobody_does_or_learns_anything_without_the_operators_token() {
     }
     let admin = |line: &str| gate.admin().rpc("", &json!({})).line(line);
     for (line, status) in [
-        ("GET /", 404),
+        ("GET /nothing", 404),
         ("PUT /drain", 405),
         ("POST /drain?settle=soon", 400),
         ("POST /drain?settle=2h", 400),

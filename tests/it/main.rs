@@ -9,6 +9,7 @@ mod challenges;
 mod cli;
 mod clients;
 mod config;
+mod console;
 mod counts;
 mod crashes;
 mod doubtful;

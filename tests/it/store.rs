@@ -12,4 +12,5 @@ mod postgres;
 pub(crate) mod samples;
 mod sqlite;
 mod swaps;
+mod tallies;
 mod upkeep;

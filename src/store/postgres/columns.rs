@@ -13,7 +13,7 @@ use super::fault::Fault;
 use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::ledger::{Claim, ClaimId, Round, Status};
 use crate::domain::time::{Timestamp, When};
-use crate::store::RecordedEvent;
+use crate::store::{RecordedEvent, Tally};
 
 /// 2000-01-01T00:00:00Z, from which Postgres counts, in microseconds since 1970.
 const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
@@ -182,6 +182,18 @@ pub(super) fn event(row: &Row) -> Result<RecordedEvent, Fault> {
                 .and_then(|status| u16::try_from(status).ok()),
         },
     })
+}
+
+/// The count; none where an outer join found none.
+pub(super) fn tally(row: &Row) -> Result<Option<Tally>, Fault> {
+    let Some(from) = time_option(row, "piece")? else { return Ok(None) };
+    let decision: &str = get(row, "decision")?;
+    Ok(Some(Tally {
+        from,
+        decision: word(decision, Decision::from_word(decision))?,
+        is_unclear: get(row, "is_unclear")?,
+        rows: u64::try_from(get::<i64>(row, "tally")?).unwrap_or(0),
+    }))
 }
 
 fn word<T>(found: &str, known: Option<T>) -> Result<T, Fault> {

@@ -5,19 +5,22 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use super::PostgresStore;
 use super::columns::{self, Delay, Params, Time};
-use super::fault::Fault;
+use super::fault::{Fault, Silent};
 use super::statements::{STATEMENT, query};
 use crate::domain::audit::{Decision, Executed};
 use crate::domain::ledger::Status;
-use crate::store::text::{has_members, held, part_of};
+use crate::store::op::Cause;
+use crate::store::text::{has_members, held, in_json, part_of};
 use crate::store::{
-    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Twin, TwinOf,
-    UnknownOf,
+    AuditFilter, ClaimFilter, Counted, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent,
+    TallyOf, Twin, TwinOf, UnknownOf,
 };
 
 /// How long a list may take.
@@ -36,6 +39,17 @@ pub(super) async fn ask<'a>(
     sql: &str,
     params: impl Fn() -> Params<'a>,
 ) -> Result<Vec<Row>, Fault> {
+    ask_at_most(TRIES, store, limit, sql, params).await
+}
+
+/// Asks, so often at most.
+async fn ask_at_most<'a>(
+    most: u32,
+    store: &PostgresStore,
+    limit: Duration,
+    sql: &str,
+    params: impl Fn() -> Params<'a>,
+) -> Result<Vec<Row>, Fault> {
     let mut tries = 0;
     loop {
         tries += 1;
@@ -47,7 +61,7 @@ pub(super) async fn ask<'a>(
             store.connections.give_up(client, fault);
         }
         match told {
-            Err(Fault::Lost(_) | Fault::Elsewhere(_) | Fault::Clash(_)) if tries < TRIES => {}
+            Err(Fault::Lost(_) | Fault::Elsewhere(_) | Fault::Clash(_)) if tries < most => {}
             told => return told,
         }
     }
@@ -62,6 +76,20 @@ pub(super) async fn ask_as_guest<'a>(
     // The semaphore is never closed; without a permit the question would only be less polite.
     let _permit = store.guests.acquire().await;
     ask(store, LIST, sql, params).await
+}
+
+/// Asks something that may take long, for somebody who waits until then. Once: whoever waits for a page asks again.
+async fn ask_until<'a>(
+    store: &PostgresStore,
+    until: Instant,
+    sql: &str,
+    params: impl Fn() -> Params<'a>,
+) -> Result<Vec<Row>, Fault> {
+    let left = until.saturating_duration_since(Instant::now());
+    let Ok(_permit) = timeout_at(until, store.guests.acquire()).await else {
+        return Err(Fault::NoneFree(Cause::new(Silent(left))));
+    };
+    ask_at_most(1, store, until.saturating_duration_since(Instant::now()), sql, params).await
 }
 
 pub(super) async fn twin(store: &PostgresStore, of: &TwinOf) -> Result<Option<Twin>, Fault> {
@@ -94,7 +122,15 @@ pub(super) async fn claims(store: &PostgresStore, filter: &ClaimFilter) -> Resul
         params.one(Type::INT8, i64::from(filter.limit));
         params
     };
-    let rows = ask_as_guest(store, include_str!("sql/claims.sql"), params).await?;
+    let order = if filter.oldest_first { "created_at" } else { "created_at DESC" };
+    let sql = format!(
+        "{} ORDER BY {order}, tenant_id, service, tool, idempotency_key LIMIT $8",
+        include_str!("sql/claims.sql")
+    );
+    let rows = match filter.within {
+        None => ask_as_guest(store, &sql, params).await?,
+        Some(within) => ask_until(store, Instant::now() + within, &sql, params).await?,
+    };
     let mut listed = Vec::with_capacity(rows.len());
     for row in &rows {
         if let Some(claim) = columns::claim(row)? {
@@ -165,9 +201,13 @@ pub(super) async fn events(store: &PostgresStore, filter: &AuditFilter) -> Resul
         concat!(include_str!("sql/events.sql"), "ORDER BY at DESC, id DESC LIMIT $22")
     };
     let mut found: Vec<RecordedEvent> = Vec::new();
+    let until = filter.within.map(|within| Instant::now() + within);
     let mut last = None;
     while found.len() < limit {
-        let rows = ask_as_guest(store, sql, || page_of(filter, last, page)).await?;
+        let rows = match until {
+            None => ask_as_guest(store, sql, || page_of(filter, last, page)).await?,
+            Some(until) => ask_until(store, until, sql, || page_of(filter, last, page)).await?,
+        };
         let seen = rows.len();
         for row in &rows {
             let recorded = columns::event(row)?;
@@ -189,8 +229,8 @@ pub(super) async fn events(store: &PostgresStore, filter: &AuditFilter) -> Resul
 /// `last` is the last row of the page before, in the direction in which the pages go.
 fn page_of(filter: &AuditFilter, last: Option<Cursor>, page: u32) -> Params<'_> {
     let (before, after) = match filter.after {
-        Some(after) => (None, Some(last.unwrap_or(after))),
-        None => (last, None),
+        Some(after) => (filter.before, Some(last.unwrap_or(after))),
+        None => (last.or(filter.before), None),
     };
     let mut params = Params::default();
     let exact = [&filter.tenant, &filter.service, &filter.tool, &filter.key, &filter.user, &filter.session];
@@ -214,5 +254,22 @@ fn page_of(filter: &AuditFilter, last: Option<Cursor>, page: u32) -> Params<'_> 
     let parts: Vec<&str> = filter.args.iter().filter_map(|(_, text)| part_of(text)).collect();
     params.one(Type::TEXT_ARRAY, (!parts.is_empty()).then_some(parts));
     params.one(Type::INT8, i64::from(page));
+    params.one(Type::TEXT, filter.text.as_deref().map(held));
+    params.one(Type::TEXT, filter.text.as_deref().map(in_json));
+    params.one(Type::UUID, filter.text.as_deref().and_then(|text| text.parse::<Uuid>().ok()));
     params
+}
+
+pub(super) async fn tally(store: &PostgresStore, of: &TallyOf) -> Result<Counted, Fault> {
+    let params = || {
+        let mut params = Params::default();
+        params.one(Type::TEXT, held(&of.service));
+        params.one(Type::INT8, i64::try_from(of.step.as_secs().max(1)).unwrap_or(i64::MAX));
+        params.one(Type::INT8, i64::from(of.steps));
+        params
+    };
+    let rows = ask_until(store, Instant::now() + of.within, include_str!("sql/tally.sql"), params).await?;
+    let first = rows.first().ok_or_else(|| Fault::Corrupt("no time".to_owned()))?;
+    let tallies = rows.iter().filter_map(|row| columns::tally(row).transpose());
+    Ok(Counted { tallies: tallies.collect::<Result<_, _>>()?, now: columns::time(first, "now")? })
 }

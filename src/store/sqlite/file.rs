@@ -27,6 +27,8 @@ pub(super) struct Opened {
     pub(super) writer: Connection,
     /// For questions and upkeep.
     pub(super) desk: Connection,
+    /// For lists, which may take long.
+    pub(super) guests: Connection,
     /// Held as long as the process serves the file.
     pub(super) lock: Option<File>,
 }
@@ -47,8 +49,8 @@ pub(super) fn open(path: &str, role: Role) -> Result<Opened, StoreError> {
         Role::Inspect => (path.to_owned(), None),
     };
     let writer = connect(&path)?;
-    let desk = connect(&path)?;
-    Ok(Opened { writer, desk, lock })
+    let (desk, guests) = (connect(&path)?, connect(&path)?);
+    Ok(Opened { writer, desk, guests, lock })
 }
 
 /// One name for the file, however it was named: the lock stands beside it. A file that is not there is made first: a link

@@ -7,10 +7,10 @@ use super::rows;
 use crate::domain::audit::{Decision, Executed};
 use crate::domain::ledger::Status;
 use crate::domain::time::Timestamp;
-use crate::store::text::{has_members, held};
+use crate::store::text::{has_members, held, in_json};
 use crate::store::{
-    AuditFilter, ClaimFilter, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent, Twin, TwinOf,
-    UnknownOf,
+    AuditFilter, ClaimFilter, Counted, Cursor, Found, LapsedOf, ListedClaim, OpenClaims, RecordedEvent,
+    TallyOf, Twin, TwinOf, UnknownOf,
 };
 
 /// The conditions that are set, and their values.
@@ -43,13 +43,30 @@ impl Conditions {
         }
     }
 
-    /// Later than a row, in the order of time and id.
-    fn and_behind(&mut self, Cursor { at, id }: Cursor) {
+    /// Earlier or later than a row, in the order of time and id.
+    fn and_beside(&mut self, order: &str, place: Option<Cursor>) {
+        let Some(Cursor { at, id }) = place else { return };
         let word = if self.values.is_empty() { "WHERE" } else { "AND" };
         self.values.push(Box::new(at.as_micros()));
         self.values.push(Box::new(id.to_string()));
         let last = self.values.len();
-        let condition = format!(" {word} (at, id) > (?{}, ?{last})", last - 1);
+        let condition = format!(" {word} (at, id) {order} (?{}, ?{last})", last - 1);
+        self.sql.push_str(&condition);
+    }
+
+    /// Somewhere in the row.
+    fn and_anywhere(&mut self, text: Option<&String>) {
+        let Some(text) = text else { return };
+        let word = if self.values.is_empty() { "WHERE" } else { "AND" };
+        self.values.push(Box::new(held(text).into_owned()));
+        let plain = self.values.len();
+        self.values.push(Box::new(in_json(text)));
+        let quoted = self.values.len();
+        let names = ["tool", "idempotency_key", "user_id", "tenant_id", "session_id", "reason"];
+        let names = names.map(|name| format!("instr({name}, ?{plain})")).join(" OR ");
+        let condition = format!(
+            " {word} ({names} OR instr(args, ?{quoted}) OR instr(result_summary, ?{quoted}) OR instr(trace_id, ?{plain}) = 1 OR id = ?{plain} OR attempt_id = ?{plain})"
+        );
         self.sql.push_str(&condition);
     }
 
@@ -69,9 +86,10 @@ pub(super) fn claims(connection: &Connection, filter: &ClaimFilter) -> rusqlite:
     let now = rows::now(connection)?;
     conditions
         .and("coalesce(settled_at, created_at) <", filter.older_than.map(|age| now.minus(age).as_micros()));
+    let order = if filter.oldest_first { "created_at" } else { "created_at DESC" };
     let sql = format!(
         "SELECT * FROM idempotency_claims{}
-        ORDER BY created_at DESC, tenant_id, service, tool, idempotency_key LIMIT {}",
+        ORDER BY {order}, tenant_id, service, tool, idempotency_key LIMIT {}",
         conditions.sql, filter.limit
     );
     connection.prepare(&sql)?.query_map(params_from_iter(conditions.values), listed)?.collect()
@@ -138,13 +156,10 @@ pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite:
     conditions.and("at <", filter.until.map(|until| now.minus(until).as_micros()));
     conditions.and("at >=", filter.from.map(Timestamp::as_micros));
     conditions.and("at <", filter.to.map(Timestamp::as_micros));
-    let order = match filter.after {
-        Some(after) => {
-            conditions.and_behind(after);
-            "ORDER BY at, id"
-        }
-        None => "ORDER BY at DESC, id DESC",
-    };
+    conditions.and_beside("<", filter.before);
+    conditions.and_beside(">", filter.after);
+    conditions.and_anywhere(filter.text.as_ref());
+    let order = if filter.after.is_some() { "ORDER BY at, id" } else { "ORDER BY at DESC, id DESC" };
     let sql = format!("SELECT * FROM audit_events{} {order}", conditions.sql);
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let mut found = Vec::new();
@@ -163,6 +178,18 @@ pub(super) fn events(connection: &Connection, filter: &AuditFilter) -> rusqlite:
         found.reverse();
     }
     Ok(found)
+}
+
+pub(super) fn tally(connection: &Connection, of: &TallyOf) -> rusqlite::Result<Counted> {
+    let now = rows::now(connection)?;
+    let step = i64::try_from(of.step.as_micros()).unwrap_or(i64::MAX).max(1_000_000);
+    let running = now.as_micros() / step * step;
+    let from = running.saturating_sub(step.saturating_mul(i64::from(of.steps.saturating_sub(1))));
+    let tallies = connection
+        .prepare_cached(include_str!("sql/tally.sql"))?
+        .query_map(params![held(&of.service), step, from], rows::tally)?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Counted { tallies, now })
 }
 
 pub(super) fn twin(connection: &Connection, of: &TwinOf) -> rusqlite::Result<Option<Twin>> {

@@ -9,7 +9,7 @@ use crate::domain::audit::{AuditEvent, Decision, Executed, Facts};
 use crate::domain::ledger::{Claim, ClaimId, Round, Status};
 use crate::domain::time::Timestamp;
 use crate::store::text::held;
-use crate::store::{RecordedEvent, StoreError};
+use crate::store::{RecordedEvent, StoreError, Tally};
 
 /// The database's now; SQLite tells it in milliseconds.
 pub(super) fn now(connection: &Connection) -> rusqlite::Result<Timestamp> {
@@ -107,6 +107,17 @@ pub(super) fn event(row: &Row<'_>) -> rusqlite::Result<RecordedEvent> {
             executed: word(&executed, Executed::from_word(&executed))?,
             upstream_status: row.get("upstream_status")?,
         },
+    })
+}
+
+/// One count.
+pub(super) fn tally(row: &Row<'_>) -> rusqlite::Result<Tally> {
+    let decision: String = row.get("decision")?;
+    Ok(Tally {
+        from: Timestamp::from_micros(row.get("piece")?),
+        decision: word(&decision, Decision::from_word(&decision))?,
+        is_unclear: row.get("is_unclear")?,
+        rows: u64::try_from(row.get::<_, i64>("tally")?).unwrap_or(0),
     })
 }
 

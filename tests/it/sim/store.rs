@@ -17,9 +17,9 @@ use oncegate::domain::time::Timestamp;
 use oncegate::layers::claim::Claimed;
 use oncegate::layers::forward::Forwarded;
 use oncegate::store::{
-    AuditAge, AuditFilter, AuditKept, ClaimFilter, Due, Floor, Found, LapsedOf, ListedClaim, MigrationNews,
-    OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Store, StoreError, Swap, Twin, TwinOf,
-    UnknownOf, Write,
+    AuditAge, AuditFilter, AuditKept, ClaimFilter, Counted, Due, Floor, Found, LapsedOf, ListedClaim,
+    MigrationNews, OpenClaims, PruneOf, Pruned, RecordedEvent, Schema, Seen, Store, StoreError, Swap,
+    TallyOf, Twin, TwinOf, UnknownOf, Write,
 };
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -106,6 +106,10 @@ impl Store for ModelStore {
 
     async fn events(&self, _: &AuditFilter) -> Result<Vec<RecordedEvent>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn tally(&self, _: &TallyOf) -> Result<Counted, StoreError> {
+        Ok(Counted { tallies: Vec::new(), now: Timestamp::from_micros(0) })
     }
 
     async fn schema(&self) -> Result<Schema, StoreError> {

@@ -23,3 +23,11 @@ WHERE ($1 IS NULL OR tenant_id = $1)
     AND ($19 IS NULL OR at >= $19)
     AND ($20 IS NULL OR at < $20)
     AND ($21 IS NULL OR NOT EXISTS (SELECT FROM unnest($21) AS part WHERE strpos(args, part) = 0))
+    AND (
+        $23 IS NULL
+        OR strpos(tool, $23) > 0 OR strpos(coalesce(idempotency_key, ''), $23) > 0 OR strpos(user_id, $23) > 0
+        OR strpos(tenant_id, $23) > 0 OR strpos(coalesce(session_id, ''), $23) > 0
+        OR strpos(coalesce(reason, ''), $23) > 0 OR starts_with(trace_id, $23)
+        OR strpos(coalesce(args, ''), $24) > 0 OR strpos(coalesce(result_summary, ''), $24) > 0
+        OR id = $25 OR attempt_id = $25
+    )
