@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_the_policys_own_has_none() {
+    fn a_word_that_the_policy_made_has_none() {
         assert_eq!((refused("not_found_or_foreign"), let_go("not_found_or_foreign")), (None, None));
     }
 }
