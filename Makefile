@@ -5,12 +5,13 @@
 #   make test         every test, on SQLite and on a PostgreSQL that is started for the run
 #   make conformance  the official MCP suite, against fixture servers directly and through the gate
 #   make storm        several gates, everything around them broken, and a checker (STORM="--help": what can be asked)
+#   make scale        what a claim costs in ten thousand rows and in ten million (SCALE="10000 1000000": other sizes)
 #   make image        the container image, built, measured, and run as deploy/kubernetes would run it
 #   make sbom         what the gate is made of, as CycloneDX: target/oncegate.cdx.json
 #   make check        format, lints, documentation, licences, spelling, and what deploy/ holds
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance storm image sbom check
+.PHONY: help demo test conformance storm scale image sbom check
 
 TOOLS := .parts/tools
 # Prebuilt by their projects' or packagers' wheels: built from source they would take longer than all the rest.
@@ -49,6 +50,10 @@ image:
 sbom:
 	tests/deploy/install
 	.parts/deploy/bin/python deploy/sbom.py target/oncegate.cdx.json
+
+scale:
+	cargo build --locked --example scale
+	tests/with-postgres target/debug/examples/scale $(SCALE)
 
 check: $(STAMP)
 	cargo fmt --check

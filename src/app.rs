@@ -47,6 +47,7 @@ use crate::server::{self, Doors};
 use crate::spool::SpoolFault;
 use crate::stack::{Parts, stack, watching};
 use crate::store::{Role, Schema, Store, StoreError, StoreOptions, open, timed};
+use crate::sweeper::Sweeper;
 use crate::tls::TlsFault;
 use crate::traces::TracesFault;
 
@@ -170,6 +171,8 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let (address, health_address) = (config.listen, config.health_listen);
     let services = Arc::new(services(&config.service_tokens));
     let PolicyRead { policy, dir, .. } = policies.front;
+    let sweeper = Sweeper::new(&store, &meter, config.retention);
+    let lead = sweeper.lead();
     let (house, front) = House::of(config, policy, &store, journal, (&meter, &tracer))?;
     let parts = house.front(front)?;
     let outward = Outward::open(&house, policies.listeners, &services).await?;
@@ -194,7 +197,7 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {
         become_ready(fitting, ready, address).await;
-        tokio::join!(join_all(janitors.into_iter().map(Janitor::keep)), measuring)
+        tokio::join!(join_all(janitors.into_iter().map(Janitor::keep)), measuring, sweeper.keep())
     });
     let outward = outward.lead(connections, outward_grace.unwrap_or_default());
     tasks.extend(outward.tasks());
@@ -218,6 +221,7 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let time = grace + outward_grace.unwrap_or_default();
     let patience = ended(ending, time, &mut signals, &tasks).await;
     looking.abort();
+    lead.give_up(&*store).await;
     reloading.abort();
     // The journal ends with the last who could write into it.
     jobs.close();

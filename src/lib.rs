@@ -28,6 +28,8 @@
 //! What a dead process left behind, its claims and the rows that it could not write, the [`janitor`] of any other
 //! takes in hand.
 //!
+//! What has been kept long enough, the [`sweeper`] of one gate deletes for all.
+//!
 //! A gate that observes has a stack of its own: one step ([`layers::watch`]) decides what all of these would have
 //! decided, and every request goes on as it came. Nothing below is promised of it but that its records are true.
 //!
@@ -54,7 +56,7 @@
 //! cli                        the commands
 //! app                        the composition root
 //! server                     listeners, connections, drain
-//! stack  admin  janitor      the life of one call, whole; health, counts, the console, the jobs' gate; claims that nobody looks after
+//! stack  admin  janitor  sweeper   the life of one call, whole; health, counts, the console, the jobs' gate; claims that nobody looks after; what is too old
 //! layers                     its steps, one file each
 //! upstream  wire  story      what goes out; what the client hears; what became of a key, told
 //! store  spool  auth  mcp  http  config  herd   the edges: database, what waits for it, tokens, protocols, Redis
@@ -80,6 +82,7 @@ pub mod spool;
 pub mod stack;
 pub mod store;
 pub mod story;
+pub mod sweeper;
 pub mod tls;
 pub mod traces;
 pub mod upstream;

@@ -11,6 +11,7 @@ mod format;
 mod names;
 mod readings;
 mod reloads;
+mod retention;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use self::names::{Known, OfCall, OfClaims, OfOperation, OfResult, OfTool, Words}
 pub use self::readings::Reading;
 use self::readings::Readings;
 pub use self::reloads::Reloads;
+pub use self::retention::Retention;
 use crate::domain::audit::{AuditEvent, Decision};
 use crate::domain::ledger::Status;
 use crate::domain::policy::Policy;
@@ -61,6 +63,7 @@ pub struct Meter {
     hidden_tools: Words,
     waiting: Gauge,
     spooled: Gauge,
+    retention: Retention,
     reloads: Reloads,
     spans: Family<OfResult, Counter>,
     readings: Arc<Readings>,
@@ -92,6 +95,7 @@ impl Meter {
             hidden_tools: Words::up_to(MOST_WORDS),
             waiting: Gauge::default(),
             spooled: Gauge::default(),
+            retention: Retention::default(),
             reloads: Reloads::default(),
             spans: Family::default(),
             readings: Arc::default(),
@@ -136,6 +140,7 @@ impl Meter {
         );
         self.reloads.begin(all);
         all.register("spans", "Spans, by whether the collector took them", self.spans.clone());
+        self.retention.register(all);
         all.register_collector(Box::new(Arc::clone(&self.readings)));
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("build", "Which release this is", build);
@@ -217,6 +222,11 @@ impl Meter {
     pub fn waiting(&self) -> Waiting {
         self.waiting.inc();
         Waiting(self.waiting.clone())
+    }
+
+    /// For whoever deletes what is too old.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     /// Says how much waits in the spool.

@@ -6,6 +6,7 @@
 //! Absent on purpose: decisions. A command reads the configuration, calls what decides, and shows what came of it.
 
 mod audit;
+mod bar;
 mod claims;
 mod drain;
 mod failure;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::failure::Failure;
-use crate::config::{ConfigFlags, Layers, StoreConfig, load_listener_policy, load_policy};
+use crate::config::{ConfigFlags, Layers, RetentionConfig, StoreConfig, load_listener_policy, load_policy};
 use crate::domain::mistake::{Mistake, Mistakes, Place};
 use crate::domain::policy::Policy;
 use crate::store::{self, Role, Schema, Store, StoreOptions};
@@ -85,10 +85,12 @@ impl Opened {
 }
 
 /// Opens the configured store, whatever its schema; SQLite's file is made where there is none.
-pub(super) async fn for_migration(flags: &ConfigFlags) -> Result<Arc<dyn Store>, Failure> {
-    let config = Layers::load(flags).and_then(|layers| layers.store()).map_err(Failure::config)?;
+pub(super) async fn for_migration(flags: &ConfigFlags) -> Result<(Arc<dyn Store>, RetentionConfig), Failure> {
+    let layers = Layers::load(flags).map_err(Failure::config)?;
+    let config = layers.store().map_err(Failure::config)?;
+    let retention = layers.retention().map_err(Failure::config)?;
     let role = if config.url.starts_with("sqlite:") { Role::Serve } else { Role::Inspect };
-    Ok(store::open(&config.url, options(&config, role)).await?)
+    Ok((store::open(&config.url, options(&config, role)).await?, retention))
 }
 
 fn options(config: &StoreConfig, role: Role) -> StoreOptions {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use http::{HeaderMap, Uri};
 
 use super::files::{AdminToken, Secret, ServiceToken};
+use super::retention::RetentionConfig;
 use crate::domain::fingerprint::Secrets;
 use crate::domain::mistake::Mistake;
 use crate::domain::mode::{Mode, WhenStoreDown};
@@ -53,6 +54,8 @@ pub struct ServeConfig {
     pub audit: AuditConfig,
     /// Where traces go; none where nobody wants them.
     pub traces: Option<TracesConfig>,
+    /// How long is kept what was written.
+    pub retention: RetentionConfig,
     /// The folder of the policy.
     pub policy_dir: PathBuf,
     /// How much at once.

@@ -41,7 +41,7 @@ impl ServeConfig {
         let mut fixed = Fixed(BTreeMap::new());
         let (upstream, audit, limits) = (&self.upstream, &self.audit, &self.limits);
         let (spool, traces) = (audit.spool.as_ref(), self.traces.as_ref());
-        let settings: [(&str, &dyn Debug); 31] = [
+        let settings: [(&str, &dyn Debug); 34] = [
             ("service", &self.service),
             ("mode", &self.mode),
             ("listen", &self.listen),
@@ -62,6 +62,9 @@ impl ServeConfig {
             ("audit.when_store_down", &audit.when_store_down),
             ("audit.spool_file", &spool.map(|spool| &spool.file)),
             ("audit.spool_limit", &spool.map(|spool| spool.limit)),
+            ("audit.keep", &self.retention.audit),
+            ("retention.every", &self.retention.every),
+            ("retention.batch", &self.retention.batch),
             ("limits.request_body", &limits.request_body),
             ("limits.stored_response", &limits.stored_response),
             ("limits.body_time", &limits.body_time),

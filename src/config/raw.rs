@@ -40,6 +40,8 @@ pub(super) struct RawConfig {
     #[serde(default)]
     pub(super) audit: RawAudit,
     #[serde(default)]
+    pub(super) retention: RawRetention,
+    #[serde(default)]
     pub(super) policy: RawPolicy,
     #[serde(default)]
     pub(super) limits: RawLimits,
@@ -112,6 +114,14 @@ pub(super) struct RawAudit {
     pub(super) when_store_down: Set<WhenStoreDown>,
     pub(super) spool_file: Set<String>,
     pub(super) spool_limit: Set<Size>,
+    pub(super) keep: Set<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRetention {
+    pub(super) every: Set<Span>,
+    pub(super) batch: Set<Number>,
 }
 
 #[derive(Default, Deserialize)]

@@ -83,6 +83,7 @@ impl Layers {
             let herd = checks.herd(&raw.herd);
             let audit = checks.audit(&raw.audit);
             let traces = checks.traces(&raw.traces);
+            let retention = checks.retention(&raw.audit, &raw.retention);
             let policy_dir = checks.required("policy.dir", raw.policy.dir.as_ref());
             let limits = checks.limits(&raw.limits);
             let taken =
@@ -108,6 +109,7 @@ impl Layers {
                 herd,
                 audit: audit?,
                 traces,
+                retention: retention?,
                 policy_dir: PathBuf::from(policy_dir?.get_ref()),
                 limits: limits?,
                 listeners: listeners?,
@@ -161,7 +163,7 @@ impl Layers {
         })
     }
 
-    fn checked<T>(
+    pub(super) fn checked<T>(
         &self,
         check: impl FnOnce(&mut Checks<'_>, &RawConfig) -> Option<T>,
     ) -> Result<T, Mistakes> {

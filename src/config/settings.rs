@@ -44,7 +44,7 @@ const fn many(key: &'static str, flag: &'static str, value: &'static str, help: 
 }
 
 /// All of them, in the order of the documentation.
-pub const SETTINGS: [Setting; 53] = [
+pub const SETTINGS: [Setting; 56] = [
     one("service", "service", "NAME", "The app that this gate guards; several may share one store"),
     one(
         "mode",
@@ -186,6 +186,19 @@ pub const SETTINGS: [Setting; 53] = [
         "Keeps what the store could not take, until it does, through restarts too [memory only]",
     ),
     one("audit.spool_limit", "audit-spool-limit", "SIZE", "The largest that this file becomes [64MiB]"),
+    one(
+        "audit.keep",
+        "audit-keep",
+        "DURATION",
+        "How long audit rows are kept: 7d or more, or forever; on Postgres no less than the owner's floor [400d]",
+    ),
+    one(
+        "retention.every",
+        "retention-every",
+        "DURATION",
+        "How often the leading gate looks for what has become too old [1m]",
+    ),
+    one("retention.batch", "retention-batch", "NUMBER", "How many rows it deletes at a time [500]"),
     one("policy.dir", "policy-dir", "DIR", "The policy: every *.toml in it, but *.cases.toml"),
     one("limits.request_body", "limits-request-body", "SIZE", "The largest request body [1MiB]"),
     one(

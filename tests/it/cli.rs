@@ -9,6 +9,7 @@ mod rows;
 mod settled;
 mod shell;
 mod story;
+mod upkeep;
 
 use base64::Engine as _;
 use jsonwebtoken::Algorithm;

@@ -70,6 +70,7 @@ mod startup;
 mod store;
 mod story;
 mod streams;
+mod sweeper;
 mod tasks;
 mod telemetry;
 mod terms;

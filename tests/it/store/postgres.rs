@@ -20,7 +20,7 @@ use crate::harness::setup::Home;
 use crate::harness::{eventually, in_time, postgres};
 
 /// A session of our own, beside the store's.
-pub(super) async fn session(url: &str) -> Client {
+pub(crate) async fn session(url: &str) -> Client {
     let (client, connection) =
         tokio_postgres::connect(url, NoTls).await.expect("the server takes connections");
     tokio::spawn(connection);
