@@ -15,6 +15,7 @@ pub(super) fn refused(reason: &str) -> Option<&'static str> {
         "missing_scope" => "Refused: the token lacks a scope that this needs. Nothing ran.",
         "not_in_policy" => "Refused: no policy names this operation. Nothing ran.",
         "denied_by_policy" => "Refused: the policy denies this operation. Nothing ran.",
+        "argument_rule" => "Refused: the policy does not allow it with these arguments. Nothing ran.",
         "inner_calls_unreadable" => {
             "Refused: what this tool would have run could not be read in one way only. Nothing ran."
         }

@@ -75,7 +75,8 @@ async fn the_manual_has_a_page_for_each_command_that_groff_sets_without_a_warnin
         assert!(names.contains(&page.to_owned()), "{names:?}");
     }
     for page in &pages {
-        let set = run("groff", &["-K", "utf8", "-man", "-Tutf8", "-ww", page.to_str().unwrap()]);
+        let set =
+            run("groff", &["-K", "utf8", "-P", "-cbou", "-man", "-Tutf8", "-ww", page.to_str().unwrap()]);
         let errors = String::from_utf8_lossy(&set.stderr);
         assert!(set.status.success() && errors.is_empty(), "{}: {errors}", page.display());
         assert!(String::from_utf8_lossy(&set.stdout).contains("NAME"), "{}", page.display());

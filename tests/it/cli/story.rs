@@ -90,8 +90,10 @@ async fn a_key_that_nobody_used_is_answered_with_those_like_it_and_another_way_t
 /// What a terminal of this width gets.
 fn on_a_terminal(house: &House, columns: u32, more: &str) -> String {
     let binary = crate::harness::gate::binary();
-    let line =
-        format!("stty cols {columns}; {more} exec {} story k1", binary.get_program().to_str().unwrap());
+    let line = format!(
+        "stty rows 24 cols {columns}; {more} exec {} story k1",
+        binary.get_program().to_str().unwrap()
+    );
     let mut command = Command::new("script");
     command
         .args(["-qec", &line, "/dev/null"])
