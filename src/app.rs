@@ -181,9 +181,9 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     janitors.push(house.janitor(&parts.clerk));
     let services_here = outward.services().chain([parts.clerk.service.as_str()]).map(str::to_owned).collect();
     let measuring = measure(Arc::clone(&store), Arc::clone(&meter), services_here);
+    let (held, operators) = Held::of(&parts, &dir, outward.rulings(), &house, &services, admin.as_ref());
     // What is written is written by the gates, and ends with them.
     drop(house);
-    let held = Held::of(&parts, &dir, outward.rulings(), &meter, &services, admin.is_some());
     let (in_force, reloading) = Reloader::begin(flags, held, fixed, hangup);
     let drain = Drain::new(readiness.clone(), parts.post.room.clone(), Arc::clone(&meter));
     let connections = limits.connections;
@@ -192,7 +192,7 @@ pub async fn serve(mut config: ServeConfig, flags: ConfigFlags) -> Result<(), Ap
     let jobs = jobs::jobs(services, &parts, limits, admin.is_some());
     let health = health(readiness.clone(), in_force.clone(), meter);
     let sights = sights(&parts, &outward, &store, &drain, in_force);
-    let beside = beside(health_address, health, admin, (sights, &parts.sites), &drain, &jobs).await?;
+    let beside = beside(health_address, health, operators, (sights, &parts.sites), &drain, &jobs).await?;
     let listener = listen("listen", address).await?;
     let (fitting, ready) = (Arc::clone(&store), readiness.clone());
     let looking = tokio::spawn(async move {

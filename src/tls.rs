@@ -36,12 +36,36 @@ pub enum TlsFault {
     Setup(#[source] rustls::Error),
 }
 
-/// A client's side of TLS.
-pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsFault> {
+/// Whom a client trusts, and its side of TLS.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    roots: RootCertStore,
+    client: ClientConfig,
+}
+
+impl Trust {
+    /// Trust in the authorities of this file, or in the system's.
+    pub fn read(ca_file: Option<&Path>) -> Result<Self, TlsFault> {
+        let roots = roots(ca_file)?;
+        Ok(Self { client: trusting(roots.clone())?, roots })
+    }
+
+    /// Whether it is trust in the same authorities.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.roots.roots == other.roots.roots
+    }
+
+    /// The client's side.
+    pub fn client(&self) -> ClientConfig {
+        self.client.clone()
+    }
+}
+
+fn trusting(roots: RootCertStore) -> Result<ClientConfig, TlsFault> {
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().map_err(TlsFault::Setup)?;
-    Ok(builder.with_root_certificates(roots(ca_file)?).with_no_client_auth())
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// The authorities to trust.

@@ -32,7 +32,7 @@ use self::collector::Collector;
 use self::queue::Queue;
 pub use self::span::{Kind, Remote, Span, Step};
 use crate::meter::Meter;
-use crate::tls::{self, TlsFault};
+use crate::tls::{TlsFault, Trust};
 
 /// Where spans go, and how many.
 pub struct Settings {
@@ -89,8 +89,8 @@ impl Tracer {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn begin(settings: Settings, meter: Arc<Meter>) -> Result<(Self, Sending), TracesFault> {
-        let tls = tls::client(settings.ca_file.as_deref()).map_err(TracesFault::Tls)?;
-        let collector = Collector::new(tls, settings.headers);
+        let trust = Trust::read(settings.ca_file.as_deref()).map_err(TracesFault::Tls)?;
+        let collector = Collector::new(trust.client(), settings.headers);
         let why = collector.why();
         let exporter = SpanExporter::builder()
             .with_http()

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use hyper::body::Incoming;
@@ -22,10 +23,10 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::ClientConfig;
 
 pub use self::body::{AnyError, Source};
 use self::body::{Content, Shared, WatchedBody};
+use crate::tls::Trust;
 
 /// How often a request that was handed back unsent is offered to another connection.
 const OFFERS: u32 = 3;
@@ -53,28 +54,32 @@ pub struct Reach {
 /// A keep-alive client for one upstream. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Upstream {
+    reach: Reach,
+    line: Arc<ArcSwap<Line>>,
+}
+
+/// What leads there, and who must prove to be there.
+#[derive(Debug)]
+struct Line {
     // Boxed: each connection keeps room for a row of requests.
     client: Client<HttpsConnector<HttpConnector>, Box<WatchedBody>>,
+    trust: Trust,
 }
 
 impl Upstream {
-    /// A client that trusts what `tls` trusts.
-    pub fn new(reach: &Reach, tls: ClientConfig) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(reach.connect_timeout));
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .retry_canceled_requests(false)
-            .pool_idle_timeout(reach.max_idle)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Self { client }
+    /// A client that trusts these.
+    pub fn new(reach: &Reach, trust: Trust) -> Self {
+        let line = Arc::new(ArcSwap::from_pointee(Line::new(reach, trust)));
+        Self { reach: reach.clone(), line }
+    }
+
+    /// Trusts these from now on; says whether they are others. Connections that stand go on to the end of their request.
+    pub fn take(&self, trust: Trust) -> bool {
+        let are_others = !self.line.load().trust.is_like(&trust);
+        if are_others {
+            self.line.store(Arc::new(Line::new(&self.reach, trust)));
+        }
+        are_others
     }
 
     /// Sends one request and waits for the response's head. The caller bounds the time.
@@ -112,6 +117,7 @@ impl Upstream {
         headers: &HeaderMap,
         content: &Content,
     ) -> Result<Response<Incoming>, SendFault> {
+        let line = self.line.load_full();
         let mut offers = 0;
         loop {
             offers += 1;
@@ -120,7 +126,7 @@ impl Upstream {
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
             *request.headers_mut() = headers.clone();
-            let fault = match self.client.request(request).await {
+            let fault = match line.client.request(request).await {
                 Ok(response) => return Ok(response),
                 Err(fault) => fault,
             };
@@ -136,6 +142,26 @@ impl Upstream {
                 SendFault::Lost(fault.into())
             });
         }
+    }
+}
+
+impl Line {
+    fn new(reach: &Reach, trust: Trust) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(reach.connect_timeout));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(trust.client())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let client = Client::builder(TokioExecutor::new())
+            .retry_canceled_requests(false)
+            .pool_idle_timeout(reach.max_idle)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Self { client, trust }
     }
 }
 

@@ -40,8 +40,8 @@ use self::page::{Here, Page};
 use self::plot::Range;
 use self::search::Search;
 use super::drain::Drain;
+use super::operators::OperatorsToken;
 use super::policy::InForce;
-use crate::config::AdminToken;
 use crate::domain::ledger::{ClaimId, Status};
 use crate::domain::policy::{Operation, Policy};
 use crate::domain::site::Sites;
@@ -101,7 +101,7 @@ struct Asked(Vec<(String, String)>);
 
 impl Console {
     /// One that this token opens, at a listener with these names.
-    pub fn new(sights: Sights, token: AdminToken, sites: Sites) -> Self {
+    pub fn new(sights: Sights, token: OperatorsToken, sites: Sites) -> Self {
         Self { sights, door: Door::new(token, sites), turns: Semaphore::new(AT_ONCE) }
     }
 

@@ -266,7 +266,7 @@ impl Desk {
         Ok(Heard::Asked(Box::new(what), turn, clerk))
     }
 
-    fn service(&self, request: &Request<Incoming>) -> Result<&Service, Refusal> {
+    fn service(&self, request: &Request<Incoming>) -> Result<Arc<Service>, Refusal> {
         let token = bearer(request.headers()).map_err(|fault| match fault {
             AuthFault::Missing => Refusal::NoToken,
             AuthFault::Bad(fault) => Refusal::BadToken { detail: fault.to_string() },

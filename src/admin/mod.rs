@@ -13,7 +13,7 @@ mod operators;
 pub mod policy;
 
 pub use health::{Readiness, health};
-pub use operators::Operators;
+pub use operators::{Operators, OperatorsToken};
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -6,8 +6,10 @@
 //!
 //! Absent on purpose: sessions and cookies. Whoever asks carries the token; what a cookie opens is [`super::console`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -26,10 +28,13 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The longest time that makes sense for that.
 const LONGEST_SETTLE: Duration = Duration::from_mins(10);
 
+/// The operators' token in force.
+pub type OperatorsToken = Arc<ArcSwap<AdminToken>>;
+
 /// What operators' requests need.
 pub struct Operators {
-    /// What every request must carry.
-    pub token: AdminToken,
+    /// What every request must carry, by now.
+    pub token: OperatorsToken,
     /// The way out.
     pub drain: Drain,
     /// The policy in force.
@@ -39,7 +44,7 @@ pub struct Operators {
 impl Operators {
     /// The answer to a request.
     pub(super) fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
-        if !bears(request.headers(), &self.token) {
+        if !bears(request.headers(), &self.token.load()) {
             return stranger(request.uri().path());
         }
         match (request.method(), request.uri().path()) {

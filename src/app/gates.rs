@@ -42,7 +42,7 @@ use crate::mcp::mirrors::Mirrors;
 use crate::meter::{Meter, Reading};
 use crate::stack::Parts;
 use crate::store::Store;
-use crate::tls;
+use crate::tls::Trust;
 use crate::traces::Tracer;
 use crate::upstream::headers::provider::Provider;
 use crate::upstream::{Reach, Upstream, headers};
@@ -120,16 +120,26 @@ impl House {
         Ok((house, Front { service, upstream, policy, sites, mode }))
     }
 
+    /// What counts.
+    pub(super) fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    /// The secrets of all gates.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
     /// The gate before the app.
     pub(super) fn front(&self, front: Front) -> Result<Parts, AppFault> {
         let (mirrors, bad) = (Arc::new(Mirrors::default()), AppFault::UpstreamUrl);
         let public: Uri = self.public_url.parse().map_err(|fault: InvalidUri| bad(fault.into()))?;
         let text = |text: &str| HeaderValue::from_str(text).map_err(|fault| bad(fault.into()));
         let Front { service, upstream, policy, sites, mode } = front;
-        let tls = tls::client(upstream.ca_file.as_deref()).map_err(AppFault::Tls)?;
+        let trust = Trust::read(upstream.ca_file.as_deref()).map_err(AppFault::Tls)?;
         let reach = Reach { max_idle: upstream.max_idle, connect_timeout: upstream.connect_timeout };
         let road = Road {
-            upstream: Upstream::new(&reach, tls),
+            upstream: Upstream::new(&reach, trust),
             endpoint: endpoint(&upstream.url, &upstream.mcp_path)?,
             front: headers::Front {
                 proto: text(public.scheme_str().unwrap_or("http"))?,
@@ -161,14 +171,14 @@ impl House {
         let mirrors = Arc::new(Mirrors::default());
         let service = format!("{}:{}", self.service, config.name);
         let provider = config.provider;
-        let tls = tls::client(provider.ca_file.as_deref()).map_err(AppFault::Tls)?;
+        let trust = Trust::read(provider.ca_file.as_deref()).map_err(AppFault::Tls)?;
         let reach = Reach { max_idle: provider.max_idle, connect_timeout: provider.connect_timeout };
         let endpoint = endpoint(&provider.url, "/")?;
         let text =
             |text: &str| HeaderValue::from_str(text).map_err(|fault| AppFault::UpstreamUrl(fault.into()));
         let host = text(endpoint.authority().map_or("", |authority| authority.as_str()))?;
         let road = Road {
-            upstream: Upstream::new(&reach, tls),
+            upstream: Upstream::new(&reach, trust),
             // What the provider says of its own places stands: they are the public ones.
             front: headers::Front {
                 proto: text(endpoint.scheme_str().unwrap_or("https"))?,
@@ -243,7 +253,7 @@ impl House {
                 service: road.service.clone(),
                 resource: own.resource,
                 mcp_path: own.mcp_path.clone(),
-                authorization_servers: self.authorization_servers.clone(),
+                authorization_servers: Arc::new(ArcSwap::from_pointee(self.authorization_servers.clone())),
                 court: Arc::clone(&court),
                 journal: self.journal.clone(),
                 stopping: room.closed().clone(),

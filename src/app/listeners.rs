@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,8 +18,7 @@ use super::AppFault;
 use crate::admin::console::{Console, Sights};
 use crate::admin::drain::Drain;
 use crate::admin::jobs::JobsGate;
-use crate::admin::{Operators, admin};
-use crate::config::AdminConfig;
+use crate::admin::{Operators, OperatorsToken, admin};
 use crate::domain::site::Sites;
 use crate::server::{self, Doors};
 
@@ -36,7 +36,7 @@ pub(super) async fn listen(setting: impl Into<String>, address: SocketAddr) -> R
 pub(super) async fn beside<H>(
     health_address: SocketAddr,
     health: H,
-    operators: Option<AdminConfig>,
+    operators: Option<(SocketAddr, OperatorsToken)>,
     (sights, sites): (Sights, &Sites),
     drain: &Drain,
     jobs: &JobsGate,
@@ -51,11 +51,10 @@ where
     let (doors, mut beside) = (Doors::of_the_house(HOUSE_CONNECTIONS), JoinSet::new());
     let listener = listen("health_listen", health_address).await?;
     beside.spawn(server::serve(listener, health, doors.clone()));
-    if let Some(operators) = operators {
-        let listener = listen("admin_listen", operators.listen).await?;
-        let operators =
-            Operators { token: operators.token, drain: drain.clone(), in_force: sights.in_force.clone() };
-        let console = Console::new(sights, operators.token.clone(), sites.clone());
+    if let Some((address, token)) = operators {
+        let listener = listen("admin_listen", address).await?;
+        let operators = Operators { token, drain: drain.clone(), in_force: sights.in_force.clone() };
+        let console = Console::new(sights, Arc::clone(&operators.token), sites.clone());
         beside.spawn(server::serve(listener, admin(operators, console, jobs.clone()), doors));
     }
     Ok(beside)

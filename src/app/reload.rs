@@ -59,6 +59,8 @@ pub(super) struct Reloader {
     named: NamedFiles,
     /// What was read last.
     seen: Option<Seen>,
+    /// Whether tokens are judged by keys that nobody keeps fresh yet.
+    has_other_keys: bool,
 }
 
 /// Why the files are read.
@@ -82,15 +84,20 @@ impl Reloader {
     ) -> (InForce, JoinHandle<Infallible>) {
         let in_force = InForce::new(held.status(&now()));
         let named = NamedFiles::of(flags.config_file().as_deref());
-        let reloader = Self { flags, held, in_force: in_force.clone(), fixed, named, seen: None };
+        let reloader =
+            Self { flags, held, in_force: in_force.clone(), fixed, named, seen: None, has_other_keys: true };
         (in_force, tokio::spawn(reloader.keep(hangup)))
     }
 
     async fn keep(mut self, mut hangup: Signal) -> Infallible {
         let mut watch = Watch::begin();
         let mut refreshing = JoinSet::new();
-        refreshing.spawn(self.held.verifier.keep_fresh());
         loop {
+            if self.has_other_keys {
+                self.has_other_keys = false;
+                refreshing.abort_all();
+                refreshing.spawn(self.held.verifier.keep_fresh());
+            }
             // At first too: what changed since the start read it is found here, and nothing is told otherwise.
             self.go_on(Why::Changed).await;
             if watch.over(&self.named) {
@@ -104,6 +111,8 @@ impl Reloader {
             };
             if asked {
                 info!("Asked to reload.");
+                // Whoever asks means the keys of a server, too: no file tells of those.
+                drop(tokio::spawn(self.held.verifier.refresh()));
                 self.go_on(Why::Asked).await;
             }
         }
@@ -128,13 +137,17 @@ impl Reloader {
         loop {
             readings += 1;
             let before = self.still().await;
-            let (named, found) = read(&self.flags).await;
+            let (named, found) = read(&self.flags, &self.held.verifier).await;
             let other_files = named.as_ref().is_some_and(|named| *named != self.named);
             if let Some(named) = named {
                 self.named = named;
             }
             if readings < MOST_READINGS && (other_files || look(&self.named).await != before) {
                 continue;
+            }
+            if self.seen.as_ref() != Some(&before) {
+                // A key set in a file looks after itself; this tells it to look now.
+                self.held.verifier.reread().await;
             }
             self.seen = Some(before);
             match found {
@@ -167,6 +180,7 @@ impl Reloader {
         let waits_for_restart = self.fixed.changed(&read.fixed);
         let is_news = waits_for_restart != was.waits_for_restart;
         let warnings = std::mem::take(&mut read.config.warnings);
+        self.has_other_keys |= read.auth.is_some();
         let changed = self.held.take(read);
         if changed.is_empty() && !is_news && why == Why::Changed && !was.last_attempt.has_failed() {
             return debug!("The files say what is in force.");

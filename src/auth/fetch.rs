@@ -16,7 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 use super::keys::KeyFault;
-use crate::tls;
+use crate::tls::Trust;
 
 /// The largest document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
@@ -26,6 +26,7 @@ pub(super) struct Remote {
     url: Uri,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     timeout: Duration,
+    trust: Trust,
 }
 
 impl Remote {
@@ -35,15 +36,21 @@ impl Remote {
         if url.scheme() != Some(&http::uri::Scheme::HTTPS) || url.host().is_none_or(str::is_empty) {
             return Err(KeyFault::NotHttps);
         }
-        let tls = tls::client(ca_file).map_err(|fault| KeyFault::Roots(fault.into()))?;
+        let trust = Trust::read(ca_file).map_err(|fault| KeyFault::Roots(fault.into()))?;
         let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
+            .with_tls_config(trust.client())
             .https_only()
             .enable_http1()
             .build();
         // One document every few minutes: a connection kept open for it would only ever be found closed.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
-        Ok(Self { url, client, timeout })
+        Ok(Self { url, client, timeout, trust })
+    }
+
+    /// Whether it trusts what this file says by now.
+    pub(super) fn trusts_still(&self, ca_file: Option<&Path>) -> Result<bool, KeyFault> {
+        let now = Trust::read(ca_file).map_err(|fault| KeyFault::Roots(fault.into()))?;
+        Ok(self.trust.is_like(&now))
     }
 
     /// Fetches the document.

@@ -89,6 +89,38 @@ impl Keyring {
         }))
     }
 
+    /// Whether this source leads to the same keys: they need not be read anew then, but where they come from looks after
+    /// itself. A file that holds none is a mistake, as it is at start.
+    pub(super) fn has_source(&self, source: &KeySource, former: &KeySource) -> Result<bool, AuthSetupFault> {
+        if source != former {
+            return Ok(false);
+        }
+        match (&self.origin, source) {
+            (Origin::Remote(remote), KeySource::JwksUrl { ca_file, .. }) => {
+                Ok(remote.trusts_still(ca_file.as_deref())?)
+            }
+            (Origin::File(path), _) => {
+                if KeySet::of_jwks(&fetch::read(path)?)?.is_empty() {
+                    return Err(KeyFault::NoneUsable.into());
+                }
+                Ok(true)
+            }
+            (Origin::Fixed | Origin::Remote(_), _) => Ok(true),
+        }
+    }
+
+    /// Reads the keys again, where they stand in a file that is read again.
+    pub(super) async fn reread(self: Arc<Self>) {
+        if matches!(self.origin, Origin::File(_)) {
+            self.look(Duration::ZERO).await;
+        }
+    }
+
+    /// Looks for the keys now, where they may have changed.
+    pub(super) async fn refresh(self: Arc<Self>) {
+        self.look(Duration::ZERO).await;
+    }
+
     /// The number of the key set that is good now; zero before there was one.
     pub(super) fn generation(&self) -> u64 {
         self.current.load().as_ref().map_or(0, |current| current.number)

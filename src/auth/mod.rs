@@ -26,4 +26,4 @@ pub use resource::{NotAResource, Resource, WELL_KNOWN};
 pub use service::{Service, ServiceFault, Services};
 pub use settings::{AuthSetupFault, ClaimNames, KeySource, MIN_SECRET_BYTES, Pace, Settings};
 pub use token::{MAX_TOKEN_BYTES, TokenFault};
-pub use verifier::{AuthFault, Verified, Verifier, bearer};
+pub use verifier::{AuthFault, Newer, Verified, Verifier, bearer};

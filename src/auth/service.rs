@@ -6,17 +6,21 @@
 //!
 //! Absent on purpose: expiry. Such a token is good for as long as the configuration names it.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::domain::actor::{Actor, ActorFault};
 use crate::domain::tenants::{TenantFault, Tenants};
 
-/// Every service that may call in its own name.
+/// Every service that may call in its own name, by now.
 #[derive(Default)]
-pub struct Services(Vec<Service>);
+pub struct Services(ArcSwap<Vec<Arc<Service>>>);
 
 /// A service that may.
+#[derive(PartialEq, Eq)]
 pub struct Service {
     name: String,
     hashes: Vec<[u8; 32]>,
@@ -63,22 +67,32 @@ impl Service {
 impl Services {
     /// These services.
     pub fn new(services: impl IntoIterator<Item = Service>) -> Self {
-        Self(services.into_iter().collect())
+        Self(ArcSwap::from_pointee(services.into_iter().map(Arc::new).collect()))
+    }
+
+    /// Takes others in their place; says whether they are others.
+    pub fn take(&self, newer: &Self) -> bool {
+        let newer = newer.0.load_full();
+        let are_others = **self.0.load() != *newer;
+        if are_others {
+            self.0.store(newer);
+        }
+        are_others
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.load().is_empty()
     }
 
     /// The service that has this token.
-    pub fn holder(&self, token: &str) -> Option<&Service> {
+    pub fn holder(&self, token: &str) -> Option<Arc<Service>> {
         let given = hash(token);
         let mut holder = None;
-        for service in &self.0 {
+        for service in self.0.load().iter() {
             for known in &service.hashes {
                 if bool::from(known.ct_eq(&given)) {
-                    holder = Some(service);
+                    holder = Some(Arc::clone(service));
                 }
             }
         }

@@ -15,6 +15,7 @@ use crate::domain::actor::is_scope;
 pub const MIN_SECRET_BYTES: usize = 32;
 
 /// How tokens are judged.
+#[derive(PartialEq, Eq)]
 pub struct Settings {
     /// The only issuer whose tokens are taken; compared exactly.
     pub issuer: String,
@@ -33,7 +34,7 @@ pub struct Settings {
 }
 
 /// Where the keys are that tokens are checked with.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// A secret shared with the issuer: HS256.
     Hs256(Vec<u8>),
@@ -87,6 +88,9 @@ pub enum AuthSetupFault {
     /// The keys cannot be read.
     #[error("the keys that tokens are checked with cannot be used")]
     Keys(#[from] KeyFault),
+    /// Other keys are asked for than those at hand, and are not to be had.
+    #[error("the key server gave no keys; the log says why")]
+    NotFetched,
 }
 
 /// How often keys are looked at again.

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::{HeaderMap, header};
 use quick_cache::sync::Cache;
 use sha2::{Digest as _, Sha256};
@@ -76,11 +77,19 @@ impl From<AuthFault> for Refusal {
 
 /// Verifies tokens.
 pub struct Verifier {
+    rules: ArcSwap<Rules>,
+    clock: Clock,
+}
+
+/// How tokens are judged, and who was found to be genuine so.
+struct Rules {
     settings: Settings,
     keyring: Arc<Keyring>,
-    clock: Clock,
     remembered: Cache<[u8; 32], Remembered>,
 }
+
+/// Other rules, ready to be taken.
+pub struct Newer(Rules);
 
 #[derive(Clone)]
 struct Remembered {
@@ -100,13 +109,47 @@ impl Verifier {
     pub fn paced(settings: Settings, pace: Pace, clock: Clock) -> Result<Self, AuthSetupFault> {
         settings.check()?;
         let keyring = Keyring::open(&settings.keys, pace)?;
-        Ok(Self { settings, keyring, clock, remembered: Cache::new(REMEMBERED_TOKENS) })
+        Ok(Self { rules: ArcSwap::from_pointee(Rules::new(settings, keyring)), clock })
+    }
+
+    /// Checks other settings and has their keys read; those of a URL must come, since the ones at hand are good. None where
+    /// the settings and the keys are those in force.
+    pub async fn prepare(&self, settings: Settings) -> Result<Option<Newer>, AuthSetupFault> {
+        settings.check()?;
+        let rules = self.rules.load_full();
+        if rules.keyring.has_source(&settings.keys, &rules.settings.keys)? {
+            let same = rules.settings == settings;
+            return Ok((!same).then(|| Newer(Rules::new(settings, Arc::clone(&rules.keyring)))));
+        }
+        let keyring = Keyring::open(&settings.keys, settings.keys.pace())?;
+        if keyring.generation() == 0 {
+            Arc::clone(&keyring).refresh().await;
+        }
+        if keyring.generation() == 0 {
+            return Err(AuthSetupFault::NotFetched);
+        }
+        Ok(Some(Newer(Rules::new(settings, keyring))))
+    }
+
+    /// Judges by these from now on. Nobody is remembered whom the former ones let in.
+    pub fn take(&self, newer: Newer) {
+        self.rules.store(Arc::new(newer.0));
+    }
+
+    /// Reads the keys again, where they stand in a file that is read again.
+    pub fn reread(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.rules.load().keyring).reread()
+    }
+
+    /// Looks for newer keys now, beside the look-outs of [`Verifier::keep_fresh`].
+    pub fn refresh(&self) -> impl Future<Output = ()> + Send + 'static {
+        Arc::clone(&self.rules.load().keyring).refresh()
     }
 
     /// Keeps the keys fresh for as long as it is polled; ends at once where keys cannot change. Run it beside the
-    /// server: keys that an issuer withdrew are noticed by nothing else.
+    /// server, and anew where other rules were taken: keys that an issuer withdrew are noticed by nothing else.
     pub fn keep_fresh(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.keyring).keep_fresh()
+        Arc::clone(&self.rules.load().keyring).keep_fresh()
     }
 
     /// Who calls. May wait for keys (bounded by the pace's timeout).
@@ -118,21 +161,28 @@ impl Verifier {
             return Err(TokenFault::TooLong.into());
         }
         let (now, hash) = (self.clock.now(), Sha256::digest(token).into());
-        if let Some(verified) = self.recall(&hash, now) {
+        let rules = self.rules.load_full();
+        if let Some(verified) = rules.recall(&hash, now) {
             return Ok(verified);
         }
         let parsed = Token::parse(token)?;
         // Before the signature: a token that could not be taken anyway must not send us to the key server.
-        let judged = judge(&parsed.claims, &self.settings, now)?;
-        let generation = self.keyring.prove(&parsed).await?;
+        let judged = judge(&parsed.claims, &rules.settings, now)?;
+        let generation = rules.keyring.prove(&parsed).await?;
         let verified = Verified { actor: Arc::new(judged.actor), until: judged.until };
-        self.remembered.insert(hash, Remembered { verified: verified.clone(), generation, from: now });
+        rules.remembered.insert(hash, Remembered { verified: verified.clone(), generation, from: now });
         Ok(verified)
     }
 
     /// Whether what was verified still holds: for whoever waited since.
     pub fn still_holds(&self, verified: &Verified) -> bool {
         self.clock.now() < verified.until
+    }
+}
+
+impl Rules {
+    fn new(settings: Settings, keyring: Arc<Keyring>) -> Self {
+        Self { settings, keyring, remembered: Cache::new(REMEMBERED_TOKENS) }
     }
 
     fn recall(&self, hash: &[u8; 32], now: UnixSeconds) -> Option<Verified> {
@@ -202,7 +252,7 @@ mod tests {
             now.store(1000, Ordering::SeqCst);
             verifier.verify(&token).await.unwrap();
             let hash = Sha256::digest(&token).into();
-            assert_eq!(verifier.recall(&hash, at).is_some(), remembered, "at {at}");
+            assert_eq!(verifier.rules.load().recall(&hash, at).is_some(), remembered, "at {at}");
         };
         check(&bearer, 1000, true).await;
         check(&bearer, 1000 + REMEMBERED_SECONDS - 1, true).await;

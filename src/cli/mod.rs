@@ -12,6 +12,7 @@ mod drain;
 mod failure;
 mod log;
 mod open;
+mod operator;
 mod page;
 mod policy;
 mod resolve;

@@ -1,12 +1,16 @@
-//! `oncegate policy check|test`: whether a policy can be used, and whether it does what its cases say.
+//! `oncegate policy check|test|status`: whether a policy can be used, whether it does what its cases say, and which one is
+//! in force.
 //!
 //! Promises: `check` accepts what `serve` accepts, and nothing else; `test` decides its cases as calls are decided,
 //! and a folder without cases proves nothing and fails.
+
+mod status;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::alone;
 use super::failure::Failure;
 use super::screen::{plain, show, tell};
 use crate::config::{ConfigFlags, Layers, load_listener_policy, load_policy, read_cases_dir};
@@ -19,6 +23,7 @@ pub(super) enum PolicyCommand {
     Check(Folder),
     /// Run every *.cases.toml of a folder against the policy beside it
     Test(Folder),
+    Status(status::Status),
 }
 
 #[derive(Args)]
@@ -37,6 +42,7 @@ impl PolicyCommand {
         match self {
             Self::Check(folder) => folder.each(check),
             Self::Test(folder) => folder.each(test),
+            Self::Status(status) => alone(status.run()),
         }
     }
 }

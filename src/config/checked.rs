@@ -157,6 +157,7 @@ pub struct UpstreamConfig {
 }
 
 /// Whose tokens are taken, and where the actor stands in them.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthConfig {
     /// Compared exactly.
@@ -178,6 +179,7 @@ pub struct AuthConfig {
 }
 
 /// Where the keys are that tokens are checked with.
+#[derive(Clone)]
 pub enum KeySource {
     /// The secret itself: HS256.
     Hs256(Secret),

@@ -38,7 +38,7 @@ impl AsRef<[u8]> for Secret {
 const MIN_TOKEN_BYTES: usize = 16;
 
 /// The token of operators. It fits into a header.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken(String);
 
 impl AdminToken {

@@ -30,6 +30,11 @@ impl Fixed {
         names
     }
 
+    /// The names of all of them.
+    pub fn settings(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     fn note(&mut self, key: impl Into<String>, value: &dyn Debug) {
         self.0.insert(key.into(), Sha256::digest(format!("{value:?}")).into());
     }
@@ -41,12 +46,14 @@ impl ServeConfig {
         let mut fixed = Fixed(BTreeMap::new());
         let (upstream, audit, limits) = (&self.upstream, &self.audit, &self.limits);
         let (spool, traces) = (audit.spool.as_ref(), self.traces.as_ref());
-        let settings: [(&str, &dyn Debug); 34] = [
+        let settings: [(&str, &dyn Debug); 35] = [
             ("service", &self.service),
             ("mode", &self.mode),
             ("listen", &self.listen),
             ("health_listen", &self.health_listen),
             ("admin_listen", &self.admin.as_ref().map(|admin| admin.listen)),
+            // A token may be another one; whether there is one says whether anybody listens.
+            ("admin_token_file", &self.admin.is_some()),
             ("public_url", &self.public_url),
             ("allowed_hosts", &self.allowed_hosts),
             ("allowed_origins", &self.allowed_origins),

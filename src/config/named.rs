@@ -18,6 +18,8 @@ pub struct NamedFiles {
     pub files: BTreeSet<PathBuf>,
     /// The folders of policies.
     pub folders: BTreeSet<PathBuf>,
+    /// That of the files which holds the keys of tokens.
+    pub keys: Option<PathBuf>,
 }
 
 impl ConfigFlags {
@@ -64,6 +66,8 @@ impl Layers {
         let files =
             files.into_iter().filter_map(one).chain(many(&raw.secret_file)).chain(tokens).chain(roots);
         named.files.extend(files.filter_map(|path| absolute(Path::new(&path))));
+        let keys = [&auth.hs256_secret_file, &auth.public_key_file, &auth.jwks_file];
+        named.keys = keys.into_iter().find_map(one).and_then(|path| absolute(Path::new(&path)));
         let folders = raw.listener.iter().map(|table| &table.get_ref().policy.dir);
         let folders = std::iter::once(&raw.policy.dir).chain(folders).filter_map(one);
         named.folders.extend(folders.filter_map(|path| absolute(Path::new(&path))));

@@ -9,8 +9,14 @@
 //! that secret changes replays its question to the first round, and refuses the next round as a conflict. Nothing
 //! runs twice for it.
 //!
+//! Secrets may be exchanged while calls go on: whoever holds them takes the new ones from the next hash on, and each hash
+//! is taken under one list of them.
+//!
 //! Absent on purpose: `Debug` on whatever holds a secret, and the secrets' own bytes once they are keyed.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -23,9 +29,12 @@ pub const MIN_SECRET_BYTES: usize = 32;
 /// How many hexadecimal digits name a secret.
 const ID_DIGITS: usize = 8;
 
-/// The secrets that every pod shares; the first signs, the others are still accepted.
+/// The secrets that every pod shares; the first signs, the others are still accepted. Every clone has the same, after an
+/// exchange too.
 #[derive(Clone)]
-pub struct Secrets {
+pub struct Secrets(Arc<ArcSwap<Ring>>);
+
+struct Ring {
     signing: Secret,
     others: Vec<Secret>,
 }
@@ -58,21 +67,44 @@ impl Secrets {
         let mut keyed =
             secrets.into_iter().enumerate().map(|(at, secret)| Secret::new(at + 1, secret.as_ref()));
         let signing = keyed.next().ok_or(SecretsFault::Missing)??;
-        Ok(Self { signing, others: keyed.collect::<Result<_, _>>()? })
+        let others = keyed.collect::<Result<_, _>>()?;
+        Ok(Self(Arc::new(ArcSwap::from_pointee(Ring { signing, others }))))
+    }
+
+    /// Takes others in their place; says whether they are others.
+    pub fn take(&self, newer: &Self) -> bool {
+        let newer = newer.0.load_full();
+        let are_others = self.0.load().names() != newer.names();
+        if are_others {
+            self.0.store(newer);
+        }
+        are_others
     }
 
     /// The keyed hash of these parts, under the secret that signs.
     pub(super) fn signed(&self, purpose: Purpose, parts: &[&[u8]]) -> Vec<u8> {
         let parts: Vec<_> = parts.iter().copied().map(Some).collect();
-        keyed_over(&self.signing.keyed, purpose, &parts).finalize().into_bytes().to_vec()
+        keyed_over(&self.0.load().signing.keyed, purpose, &parts).finalize().into_bytes().to_vec()
     }
 
     /// Whether `tag` begins the keyed hash of these parts under one of the secrets. How far it agrees shows in no time.
     pub(super) fn has_signed(&self, purpose: Purpose, parts: &[&[u8]], tag: &[u8]) -> bool {
         let parts: Vec<_> = parts.iter().copied().map(Some).collect();
-        std::iter::once(&self.signing)
-            .chain(&self.others)
+        self.0
+            .load()
+            .all()
             .any(|secret| keyed_over(&secret.keyed, purpose, &parts).verify_truncated_left(tag).is_ok())
+    }
+}
+
+impl Ring {
+    fn all(&self) -> impl Iterator<Item = &Secret> {
+        std::iter::once(&self.signing).chain(&self.others)
+    }
+
+    /// A hash of each, whole: what a fingerprint names it by is shorter.
+    fn names(&self) -> Vec<String> {
+        self.all().map(|secret| hash(&secret.keyed, Purpose::SecretId, &[])).collect()
     }
 }
 
@@ -171,21 +203,23 @@ impl Fingerprinter {
 
     fn over(&self, purpose: Purpose, parts: &[Option<&[u8]>]) -> Fingerprints {
         let under = |secret: &Secret| format!("{}:{}", secret.id, hash(&secret.keyed, purpose, parts));
-        let signed = under(&self.secrets.signing);
-        let accepted = std::iter::once(signed.clone()).chain(self.secrets.others.iter().map(under)).collect();
+        let ring = self.secrets.0.load();
+        let signed = under(&ring.signing);
+        let accepted = std::iter::once(signed.clone()).chain(ring.others.iter().map(under)).collect();
         Fingerprints { signed, accepted }
     }
 
     /// The hash, as `ID:HEX`, of bytes that are no JSON: what the audit keeps of them.
     pub fn of_bytes(&self, bytes: &[u8]) -> String {
-        let secret = &self.secrets.signing;
+        let ring = self.secrets.0.load();
+        let secret = &ring.signing;
         format!("{}:{}", secret.id, hash(&secret.keyed, Purpose::Bytes, &[Some(bytes)]))
     }
 
     /// What names a claim to the herd's lock, and tells nobody else anything.
     pub fn herd_name(&self, id: &ClaimId) -> String {
         let parts = [&id.tenant, &id.service, &id.tool, &id.key].map(|part| Some(part.as_bytes()));
-        format!("oncegate:{}", hash(&self.secrets.signing.keyed, Purpose::Herd, &parts))
+        format!("oncegate:{}", hash(&self.secrets.0.load().signing.keyed, Purpose::Herd, &parts))
     }
 
     /// The hash of the round that a call brings, in hexadecimal digits; empty for a first round, which brings neither.
@@ -195,13 +229,13 @@ impl Fingerprinter {
         }
         let parts = [input_responses, request_state].map(|part| part.map(Json::canonical));
         let [inputs, state] = parts.each_ref().map(Option::as_deref);
-        hash(&self.secrets.signing.keyed, Purpose::Round, &[inputs, state])
+        hash(&self.secrets.0.load().signing.keyed, Purpose::Round, &[inputs, state])
     }
 
     /// The hash of a `requestState`, in hexadecimal digits; empty where there is none.
     pub fn state_hash(&self, request_state: Option<&Json>) -> String {
         request_state.map_or_else(String::new, |state| {
-            hash(&self.secrets.signing.keyed, Purpose::State, &[Some(&state.canonical())])
+            hash(&self.secrets.0.load().signing.keyed, Purpose::State, &[Some(&state.canonical())])
         })
     }
 }

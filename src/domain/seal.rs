@@ -61,14 +61,14 @@ pub struct Opened {
 /// Seals and opens handles of one service. Cheap to clone.
 #[derive(Clone)]
 pub struct Seal {
-    secrets: Arc<Secrets>,
+    secrets: Secrets,
     service: Arc<str>,
 }
 
 impl Seal {
     /// Seals of this service, under these secrets: the first seals, every one opens.
     pub fn new(secrets: Secrets, service: &str) -> Self {
-        Self { secrets: Arc::new(secrets), service: service.into() }
+        Self { secrets, service: service.into() }
     }
 
     /// `raw` as this actor's clients see it.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request, Response};
 use tokio::time::sleep;
@@ -72,7 +73,7 @@ pub struct Desk {
     /// The path of the MCP endpoint; none where there is no such endpoint.
     pub mcp_path: Option<String>,
     /// Who issues tokens for it.
-    pub authorization_servers: Vec<String>,
+    pub authorization_servers: Arc<ArcSwap<Vec<String>>>,
     /// Knows which scopes there are.
     pub court: Arc<Court>,
     /// Where denials are written down.
@@ -160,7 +161,7 @@ impl Desk {
         let policy = self.court.policy.load();
         let scopes: BTreeSet<&str> =
             policy.operations().flat_map(|operation| operation.scopes()).map(String::as_str).collect();
-        Some(render::document(&resource.metadata(&self.authorization_servers, scopes)))
+        Some(render::document(&resource.metadata(&self.authorization_servers.load(), scopes)))
     }
 
     /// The scopes that a caller without a good token will need.

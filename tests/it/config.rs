@@ -1,6 +1,7 @@
 //! What the configuration promises: which source counts, what is refused, and how a mistake reads.
 
 mod admin;
+mod fixed;
 mod herd;
 mod listeners;
 mod lists;

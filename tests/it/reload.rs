@@ -1,5 +1,6 @@
 //! Reloading, with real gates: what a change of files does to calls, and where it is told.
 
+mod keys;
 mod policies;
 mod told;
 

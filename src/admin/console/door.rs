@@ -15,8 +15,7 @@ use http::{HeaderMap, Uri};
 use uuid::Uuid;
 
 use super::sessions::{Guesses, LASTS, Sessions};
-use crate::admin::operators::bears;
-use crate::config::AdminToken;
+use crate::admin::operators::{OperatorsToken, bears};
 use crate::domain::site::Sites;
 
 /// The cookie's name, and its name where it came by TLS: browsers keep that one to this host and to TLS.
@@ -30,7 +29,8 @@ const LONGEST: usize = 4096;
 
 /// The door.
 pub(super) struct Door {
-    token: AdminToken,
+    /// As it is by now: a session of an earlier one opens nothing.
+    token: OperatorsToken,
     sites: Sites,
     sessions: Mutex<Sessions>,
     guesses: Mutex<Guesses>,
@@ -49,7 +49,7 @@ pub(super) enum SignedIn {
 
 impl Door {
     /// One that this token opens, at a listener with these names.
-    pub(super) fn new(token: AdminToken, sites: Sites) -> Self {
+    pub(super) fn new(token: OperatorsToken, sites: Sites) -> Self {
         let guesses = Mutex::new(Guesses::new(Instant::now()));
         Self { token, sites, sessions: Mutex::default(), guesses }
     }
@@ -76,10 +76,10 @@ impl Door {
     /// Whether somebody may read: by the token itself, or by a session.
     pub(super) fn lets_in(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(AUTHORIZATION) {
-            return bears(headers, &self.token);
+            return bears(headers, &self.token.load());
         }
-        let (sessions, now) = (self.sessions(), Instant::now());
-        cookies(headers).any(|id| sessions.holds(id, self.token.text(), now))
+        let (sessions, token, now) = (self.sessions(), self.token.load(), Instant::now());
+        cookies(headers).any(|id| sessions.holds(id, token.text(), now))
     }
 
     /// Looks at a token that was typed.
@@ -89,12 +89,13 @@ impl Door {
         if let Err(wait) = guesses.may(now) {
             return SignedIn::Later(wait);
         }
-        if given.len() > LONGEST || !self.token.is(given.as_bytes()) {
+        let token = self.token.load();
+        if given.len() > LONGEST || !token.is(given.as_bytes()) {
             guesses.wrong();
             return SignedIn::Wrong;
         }
         let id = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        self.sessions().begin(&id, self.token.text(), now);
+        self.sessions().begin(&id, token.text(), now);
         SignedIn::Yes(cookie(headers, &id, LASTS))
     }
 
@@ -142,7 +143,12 @@ fn cookie(headers: &HeaderMap, id: &str, lasts: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arc_swap::ArcSwap;
+
     use super::*;
+    use crate::config::AdminToken;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &str)| {
@@ -153,7 +159,8 @@ mod tests {
 
     fn door() -> Door {
         let sites = Sites::new("https://gate.example.com/mcp", Vec::new(), Vec::new()).expect("a host");
-        Door::new(AdminToken::of_text("a-token-of-operators"), sites)
+        let token = AdminToken::of_text("a-token-of-operators");
+        Door::new(Arc::new(ArcSwap::from_pointee(token)), sites)
     }
 
     #[test]

@@ -1,20 +1,28 @@
 //! What calls hold that a reload exchanges.
 //!
-//! Promises: an exchange cannot fail, and what is the same stays: whoever compares finds the same value in place.
+//! Promises: an exchange cannot fail, and what is the same stays: nobody is asked for a token again, and no connection is
+//! made anew, because a file was written that says the same.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use super::reading::Read;
+use crate::admin::OperatorsToken;
 use crate::admin::policy::{Attempt, ListenerPolicy, OnePolicy, PolicyStatus};
+use crate::app::gates::House;
 use crate::app::jobs::say_if_closed;
 use crate::app::policies::PolicyRead;
-use crate::auth::{Services, Verifier};
+use crate::app::tokens::services;
+use crate::auth::{Newer, Services, Verifier};
+use crate::config::{AdminConfig, ServeConfig};
+use crate::domain::fingerprint::Secrets;
 use crate::domain::policy::Policy;
 use crate::meter::Meter;
 use crate::stack::Parts;
+use crate::upstream::Upstream;
 
 /// All of it.
 pub(in crate::app) struct Held {
@@ -26,10 +34,14 @@ pub(in crate::app) struct Held {
     pub(super) meter: Arc<Meter>,
     /// Who calls in services' names.
     services: Arc<Services>,
+    /// What operators show; none where nobody listens to them.
+    operators: Option<OperatorsToken>,
+    /// For fingerprints and seals.
+    secrets: Secrets,
+    /// Who issues tokens, as clients are told.
+    authorization_servers: Arc<ArcSwap<Vec<String>>>,
     /// Knows who calls.
     pub(super) verifier: Arc<Verifier>,
-    /// Whether operators and workers are listened to.
-    has_admin: bool,
 }
 
 /// A policy that decides, and the folder that it came from.
@@ -38,13 +50,16 @@ pub(in crate::app) struct Ruling {
     /// The service under which its operations are counted.
     service: String,
     dir: String,
+    /// Where its calls go.
+    upstream: Upstream,
 }
 
 impl Ruling {
     /// That of these parts, from there.
     pub(in crate::app) fn new(parts: &Parts, dir: &Path) -> Self {
         let (policy, service) = (Arc::clone(&parts.court.policy), parts.clerk.service.clone());
-        Self { policy, service, dir: dir.display().to_string() }
+        let upstream = parts.road.upstream.clone();
+        Self { policy, service, dir: dir.display().to_string(), upstream }
     }
 
     /// Takes another one in its place; says whether it is another one.
@@ -66,32 +81,47 @@ impl Ruling {
 }
 
 impl Held {
-    /// What these parts hold, whose policy came from `dir`, and these listeners.
+    /// What these parts hold, whose policy came from `dir`, and these listeners; and where operators are listened to, with
+    /// their token.
     pub(in crate::app) fn of(
         parts: &Parts,
         dir: &Path,
         listeners: Vec<(String, Ruling)>,
-        meter: &Arc<Meter>,
+        house: &House,
         services: &Arc<Services>,
-        has_admin: bool,
-    ) -> Self {
-        Self {
+        admin: Option<&AdminConfig>,
+    ) -> (Self, Option<(SocketAddr, OperatorsToken)>) {
+        let operators = admin.map(|admin| Arc::new(ArcSwap::from_pointee(admin.token.clone())));
+        let held = Self {
             front: Ruling::new(parts, dir),
             listeners,
-            meter: Arc::clone(meter),
+            meter: Arc::clone(house.meter()),
             services: Arc::clone(services),
+            operators: operators.clone(),
+            secrets: house.secrets().clone(),
+            authorization_servers: Arc::clone(&parts.desk.authorization_servers),
             verifier: Arc::clone(&parts.verifier),
-            has_admin,
-        }
+        };
+        (held, admin.map(|admin| admin.listen).zip(operators))
     }
 
     /// Puts what was read in the place of what is held. Says what is another one now.
     pub(super) fn take(&mut self, read: Read) -> Vec<String> {
-        let Read { policies, .. } = read;
-        let mut changed = Vec::new();
+        let Read { config, policies, app, providers, auth, .. } = read;
+        let mut changed = self.take_keys(*config, auth);
+        if self.front.upstream.take(app) {
+            changed.push("upstream.ca_file".to_owned());
+        }
+        for (name, trust) in providers {
+            let place = self.listeners.iter().find(|(listener, _)| *listener == name);
+            if place.is_some_and(|(_, ruling)| ruling.upstream.take(trust)) {
+                changed.push(format!("listener {name}: upstream.ca_file"));
+            }
+        }
+        // Last: a call that the new policy decides finds the keys that came with it.
         if self.front.take(policies.front, &self.meter) {
             changed.push("policy".to_owned());
-            say_if_closed(&self.front.policy.load(), self.has_admin, !self.services.is_empty());
+            say_if_closed(&self.front.policy.load(), self.operators.is_some(), !self.services.is_empty());
         }
         for (listener, policy) in policies.listeners {
             // One that there was not at the start has no place yet: it waits for the next.
@@ -99,6 +129,35 @@ impl Held {
             if place.is_some_and(|(_, ruling)| ruling.take(policy, &self.meter)) {
                 changed.push(format!("policy of the listener {}", listener.name));
             }
+        }
+        changed
+    }
+
+    /// Keys and tokens. Says what is another one now.
+    fn take_keys(&self, config: ServeConfig, auth: Option<Newer>) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut note = |is_other: bool, name: &str| {
+            if is_other {
+                changed.push(name.to_owned());
+            }
+        };
+        note(self.secrets.take(&config.secrets), "secret_file");
+        let servers = config.auth.authorization_servers;
+        let others = **self.authorization_servers.load() != servers;
+        if others {
+            self.authorization_servers.store(Arc::new(servers));
+        }
+        note(auth.is_some() || others, "auth");
+        if let Some(auth) = auth {
+            self.verifier.take(auth);
+        }
+        note(self.services.take(&services(&config.service_tokens)), "service_tokens");
+        if let (Some(held), Some(admin)) = (&self.operators, config.admin) {
+            let is_other = **held.load() != admin.token;
+            if is_other {
+                held.store(Arc::new(admin.token));
+            }
+            note(is_other, "admin_token_file");
         }
         changed
     }

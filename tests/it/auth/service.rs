@@ -15,7 +15,7 @@ fn services() -> Services {
 #[test]
 fn a_token_is_its_services_and_no_other_text_is() {
     let services = services();
-    let holder = |token: &str| services.holder(token).map(Service::name).map(str::to_owned);
+    let holder = |token: &str| services.holder(token).map(|service| service.name().to_owned());
     assert_eq!(holder("the-new-token").as_deref(), Some("worker"));
     assert_eq!(holder("the-old-token").as_deref(), Some("worker"));
     assert_eq!(holder("the-token-of-the-app").as_deref(), Some("app"));

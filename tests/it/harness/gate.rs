@@ -200,6 +200,12 @@ impl Gate {
         fs::write(&self.config, self.setup.to_toml()).expect("the configuration");
     }
 
+    /// The same with a value of any kind.
+    pub(crate) fn set_value(&mut self, key: &str, value: toml::Value) {
+        self.setup = self.setup.clone().set(key, value);
+        fs::write(&self.config, self.setup.to_toml()).expect("the configuration");
+    }
+
     /// Replaces a text of the policy: a gate that runs reloads it.
     pub(crate) fn set_policy(&mut self, old: &str, new: &str) {
         self.setup = self.setup.clone().policy(old, new);

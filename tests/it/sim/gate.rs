@@ -183,7 +183,7 @@ fn stack(world: &World, gate: usize, court: &Arc<Court>) -> Stack {
         service: "billing".to_owned(),
         resource: Some(Resource::new(AUDIENCE).expect("a URL")),
         mcp_path: Some("/mcp".to_owned()),
-        authorization_servers: vec![ISSUER.to_owned()],
+        authorization_servers: Arc::new(ArcSwap::from_pointee(vec![ISSUER.to_owned()])),
         court: Arc::clone(court),
         journal,
         stopping: CancellationToken::new(),
