@@ -127,8 +127,8 @@ mod tests {
         check("one two three", 7, &["one two", "three"]);
         check("one two three", 8, &["one two", "three"]);
         check("one two three", 13, &["one two three"]);
-        check("onetwothree", 4, &["onet", "woth", "ree"]);
-        check("a onetwothree", 4, &["a", "onet", "woth", "ree"]);
+        check("abcdefghijk", 4, &["abcd", "efgh", "ijk"]);
+        check("x abcdefghijk", 4, &["x", "abcd", "efgh", "ijk"]);
         check("üüü üüü", 3, &["üüü", "üüü"]);
         check("", 5, &[""]);
         assert_eq!(broken("as long as it likes", None), ["as long as it likes"]);

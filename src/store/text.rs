@@ -149,7 +149,7 @@ mod tests {
         for (name, text) in [
             ("order_id", "ord_9f"),
             ("order", "ord_9f2"),
-            ("rder_id", "x"),
+            ("_id", "x"),
             ("deep.order_id.x", "x"),
             ("deep.", "x"),
             ("", "x"),
