@@ -9,7 +9,7 @@ use super::Cli;
 use crate::config::{SETTINGS, SETTINGS_HEADING};
 
 /// What a command that is not the gate itself looks at: keys, or beginnings of keys that end in a dot.
-const LOOKED_AT: [(&str, &[&str]); 9] = [
+const LOOKED_AT: [(&str, &[&str]); 10] = [
     ("audit", &["service", "store."]),
     ("claims", &["service", "store.", "policy."]),
     ("completions", &[]),
@@ -17,6 +17,7 @@ const LOOKED_AT: [(&str, &[&str]); 9] = [
     ("man", &[]),
     ("migrate", &["store."]),
     ("policy", &["policy.", "admin_listen", "admin_token_file"]),
+    ("prune", &["service", "store.", "audit."]),
     ("story", &["service", "store.", "policy."]),
     ("token", &["auth."]),
 ];

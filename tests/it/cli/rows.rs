@@ -180,7 +180,7 @@ async fn pruning_deletes_what_has_expired_and_nothing_else() {
     })
     .await;
     store.close().await;
-    assert_eq!(house.succeeds(&["prune", "--batch", "2"]), "3 expired claims were deleted.\n");
-    assert_eq!(house.succeeds(&["prune"]), "0 expired claims were deleted.\n");
+    assert_eq!(house.succeeds(&["prune", "--claims", "--batch", "2"]), "3 expired claims were deleted.\n");
+    assert_eq!(house.succeeds(&["prune", "--claims"]), "0 expired claims were deleted.\n");
     assert_eq!(house.lines(&["claims", "list", "--json"]).len(), 2);
 }
