@@ -8,6 +8,7 @@
 mod audit;
 mod bar;
 mod claims;
+mod config;
 mod drain;
 mod failure;
 mod log;
@@ -48,6 +49,8 @@ enum Command {
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
     #[command(subcommand)]
+    Config(config::ConfigCommand),
+    #[command(subcommand)]
     Claims(claims::Claims),
     Audit(audit::Audit),
     Story(story::Tell),
@@ -83,6 +86,7 @@ impl Command {
             Self::Drain(drain) => alone(drain.run()),
             Self::Token(token) => token.run(),
             Self::Policy(policy) => policy.run(),
+            Self::Config(config) => config.run(),
             Self::Claims(claims) => alone(claims.run()),
             Self::Audit(audit) => alone(audit.run()),
             Self::Story(story) => alone(story.run()),

@@ -1,18 +1,24 @@
-//! `oncegate policy check|test|status`: whether a policy can be used, whether it does what its cases say, and which one is
-//! in force.
+//! `oncegate policy`: whether a policy can be used (`check`), whether it does what its cases say (`test`), which one is in
+//! force (`status`), why a call is allowed (`explain`), what a change opens (`diff`), a first one to edit (`init`), and what
+//! editors need (`schema`).
 //!
 //! Promises: `check` accepts what `serve` accepts, and nothing else; `test` decides its cases as calls are decided,
 //! and a folder without cases proves nothing and fails.
 
+mod diff;
+mod explain;
+mod init;
+mod schema;
 mod status;
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::alone;
 use super::failure::Failure;
-use super::screen::{plain, show, tell};
+use super::screen::{plain, plain_json, show, tell};
 use crate::config::{ConfigFlags, Layers, load_listener_policy, load_policy, read_cases_dir};
 use crate::domain::policy::{Case, Kind, Policy};
 
@@ -24,6 +30,14 @@ pub(super) enum PolicyCommand {
     /// Run every *.cases.toml of a folder against the policy beside it
     Test(Folder),
     Status(status::Status),
+    /// Say step by step why a call would be allowed, or denied
+    Explain(Box<explain::Explain>),
+    /// Tell what a change opens and closes, from one folder to another
+    Diff(diff::Diff),
+    /// Write a first policy to edit, from an MCP server's list of tools
+    Init(Box<init::Init>),
+    /// Print the JSON Schema of policy files, for editors
+    Schema(schema::SchemaOf),
 }
 
 #[derive(Args)]
@@ -43,6 +57,10 @@ impl PolicyCommand {
             Self::Check(folder) => folder.each(check),
             Self::Test(folder) => folder.each(test),
             Self::Status(status) => alone(status.run()),
+            Self::Explain(explain) => explain.run(),
+            Self::Diff(diff) => diff.run(),
+            Self::Init(init) => init.run(),
+            Self::Schema(schema) => schema.run(),
         }
     }
 }
@@ -66,6 +84,12 @@ impl Folder {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// The one that is meant where only one can be.
+    fn one(&self) -> Result<Read, Failure> {
+        let first = self.folders()?.into_iter().next();
+        first.ok_or_else(|| Failure::usage("no folder is meant"))
     }
 
     fn folders(&self) -> Result<Vec<Read>, Failure> {
@@ -128,4 +152,25 @@ fn test(folder: &Read) -> Result<(), Failure> {
         return Err(Failure::failed(count));
     }
     Ok(show(&(count + "\n"))?)
+}
+
+/// What was typed, or what stands in the file behind an `@`, or comes in on `-`.
+fn text_of(typed: &str, flag: &str) -> Result<String, Failure> {
+    let unreadable = |error: std::io::Error| Failure::usage(format!("{flag}: {error}"));
+    match typed.strip_prefix('@') {
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{flag}: {path}: {error}")))
+        }
+        None if typed == "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(unreadable)?;
+            Ok(text)
+        }
+        None => Ok(typed.to_owned()),
+    }
+}
+
+/// A JSON text for people and programs: a terminal shows it as it is.
+fn pretty(told: &serde_json::Value) -> String {
+    format!("{told:#}").lines().map(|line| plain_json(line) + "\n").collect()
 }

@@ -258,6 +258,8 @@ fn reworded(message: &str) -> (String, Option<String>) {
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
         (format!("wrong type: {}, where {} is due", in_toml(found), in_toml(expected)), None)
+    } else if message == "duplicate key" {
+        ("it stands in the file twice".to_owned(), Some("write what it says in one place".to_owned()))
     } else if message == "wanted string or table" {
         ("wrong type, where a string is due".to_owned(), None)
     } else {

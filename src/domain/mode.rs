@@ -1,5 +1,6 @@
 //! What an operator chooses for the whole gate: whether what is decided is carried out, and what a store's outage stops.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Before the audit's reason for what would have been refused, or answered otherwise.
@@ -9,7 +10,7 @@ pub const WOULD: &str = "would_";
 pub const REPLAY: &str = "replay";
 
 /// What a gate does about its decisions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// It carries them out.

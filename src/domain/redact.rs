@@ -45,6 +45,11 @@ impl Redactor {
         self.paths.is_empty()
     }
 
+    /// The paths, as the policy writes them.
+    pub fn paths(&self) -> Vec<String> {
+        self.paths.iter().map(Path::dotted).collect()
+    }
+
     /// Masks the paths in a value as it stands: arguments, or the body of a plain answer. Says whether anything
     /// was there.
     pub fn mask(&self, value: &mut Json) -> bool {

@@ -4,9 +4,11 @@
 //!
 //! Absent on purpose: bare numbers for durations, since nobody can tell their unit; `"1MB"`, which is two sizes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 /// Why a text is not a duration or a size. The text shows what one looks like.
@@ -119,5 +121,15 @@ impl<'de> Deserialize<'de> for Size {
             }
         }
         from.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", "minLength": 1 })
     }
 }

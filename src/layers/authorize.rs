@@ -306,7 +306,7 @@ impl Court {
         rule: Option<&Operation>,
     ) -> Weighed {
         let mirrored = take_mirrors(head, &self.mirrors, &request, kind, rule);
-        let taken = take(&mut request, &head.headers, kind, rule);
+        let taken = take(&mut request, &head.headers, rule);
         let arguments = subject_of(&request, kind);
         let prints = self.fingerprinter.of(arguments.as_ref());
         head.subject = Subject::of(rule, arguments.as_ref());

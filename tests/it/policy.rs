@@ -3,12 +3,16 @@
 mod answers;
 mod argument_rule;
 mod cases;
+mod changes;
 mod commands;
+mod explaining;
 mod forward_key;
 mod mistakes;
+mod proposing;
 mod reconcile;
 mod route_mistakes;
 mod routes;
+mod schemas;
 mod shipped;
 mod spellings;
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use self::allow::TakenOut;
+pub(super) use self::meaning::kinds_of;
 use super::GATE_REASONS;
 use super::check::Table;
 use super::operation::{Effect, FieldPath, InFlight, Kind, Mutation, Operation, Rule, Twin};
@@ -20,7 +21,7 @@ use super::reconcile::reconcile;
 use super::runs::Runs;
 use crate::domain::actor::is_scope;
 use crate::domain::json::folded;
-use crate::domain::mistake::Mistake;
+use crate::domain::mistake::{Mistake, Place};
 use crate::domain::mode::{Mode, WOULD};
 use crate::domain::redact::Redactor;
 use crate::domain::units::{Span, duration_text};
@@ -91,7 +92,7 @@ pub(super) fn defaults(table: &Table<'_>, raw: RawDefaults, mistakes: &mut Vec<M
 pub(super) fn operation(
     table: &Table<'_>,
     kind: Kind,
-    name: String,
+    (name, place): (String, Place),
     raw: &RawOperation,
     defaults: &Defaults,
     mistakes: &mut Vec<Mistake>,
@@ -124,6 +125,7 @@ pub(super) fn operation(
     let has_mode = effect != Effect::Runs && kind != Kind::Job;
     Some(Operation {
         name,
+        place,
         kind,
         mode: if has_mode { raw.mode.unwrap_or(defaults.mode) } else { Mode::Enforce },
         rule,

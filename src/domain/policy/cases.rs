@@ -3,29 +3,22 @@
 //! Promises: a case is decided by the functions that decide calls; a denial must be for the reason that the case
 //! gives, so that a slip in a tool's name does not pass for a denied refund.
 //!
-//! Absent on purpose: everything that needs a ledger or an app. A case asks what a first call meets. Headers and bodies of
-//! plain requests: what they can be refused for is no policy's to say, but for the tenant that they name.
-
-mod request;
+//! Absent on purpose: what [`super::asking`] leaves out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use request::Request;
-
 use super::Policy;
-use super::argument_rule::Arguments;
+use super::asking::{Asked, Asking, Request, UNREADABLE};
 use super::operation::{Kind, Operation};
-use super::runs::{Runs, need_keys};
 use crate::domain::actor::Actor;
 use crate::domain::audit::Decision;
-use crate::domain::call::{drop_tenant, take_key};
 use crate::domain::json::{Json, MAX_DEPTH, Object};
-use crate::domain::key::{Key, KeyFault};
 use crate::domain::mistake::{Mistake, Mistakes, Place, Source, nearest};
 
 /// The reasons that a first call can be denied for.
@@ -44,27 +37,32 @@ const REASONS: [&str; 12] = [
     UNREADABLE,
 ];
 
-/// The reason for which a call is denied that runs others which cannot be read.
-const UNREADABLE: &str = "inner_calls_unreadable";
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RawFile {
+pub(super) struct RawFile {
+    /// What must hold of the policy beside it.
     #[serde(default)]
+    #[schemars(with = "Vec<RawCase>")]
     case: Vec<Spanned<RawCase>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawCase {
+    /// What it promises, in the words of its author.
     name: String,
+    /// Who calls.
     actor: RawActor,
+    /// What is called: one of tool, method, request and job.
     call: RawCall,
+    /// What the policy must come to.
     expect: RawExpect,
+    /// The audit's reason of a denial.
+    #[schemars(with = "Option<String>")]
     reason: Option<Spanned<String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawActor {
     tenant: String,
@@ -72,19 +70,21 @@ struct RawActor {
     scopes: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RawCall {
     tool: Option<String>,
     method: Option<String>,
     request: Option<String>,
     job: Option<String>,
+    /// The arguments, or the fields of a plain request.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     arguments: BTreeMap<String, toml::Value>,
     key: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum RawExpect {
     Allowed,
@@ -109,22 +109,12 @@ impl std::fmt::Display for Ruling {
     }
 }
 
-/// What is called.
-#[derive(Clone, Debug)]
-enum Asked {
-    Named(Kind, String),
-    Request(Request),
-}
-
 /// A call, and what must come of it.
 #[derive(Clone, Debug)]
 pub struct Case {
     name: String,
     place: Place,
-    actor: Actor,
-    asked: Asked,
-    arguments: BTreeMap<String, toml::Value>,
-    key: Option<String>,
+    asking: Asking,
     expected: Ruling,
 }
 
@@ -156,105 +146,24 @@ impl Case {
 
     /// The operation that is called, where the policy names it.
     pub fn operation<'a>(&self, policy: &'a Policy) -> Option<&'a Arc<Operation>> {
-        match &self.asked {
-            Asked::Named(kind, name) => policy.named(*kind, name),
-            Asked::Request(request) => request.operation(policy),
-        }
+        self.asking.operation(policy)
     }
 
     /// What the policy comes to.
     pub fn run(&self, policy: &Policy) -> Ruling {
-        let reason = match &self.asked {
-            Asked::Named(kind, name) => self.fault_of(policy, *kind, name),
-            Asked::Request(request) => self.fault_of_request(policy, request),
-        };
+        let reason = self.asking.fault(policy);
         let decision = if reason.is_some() { Decision::Denied } else { Decision::Allowed };
         Ruling { decision, reason: reason.map(str::to_owned) }
     }
-
-    /// The reason for which what is called by its name is refused.
-    fn fault_of(&self, policy: &Policy, kind: Kind, name: &str) -> Option<&'static str> {
-        let named = policy.named(kind, name);
-        if let Some((outer, runs)) = named.and_then(|operation| Some((operation, operation.runs()?))) {
-            return self.fault_inside(policy, outer, runs);
-        }
-        let asked = go_on(self.given(), named.map(AsRef::as_ref));
-        match policy.decide(&self.actor, kind, name, Arguments::Given(Some(&asked))) {
-            Ok(operation) => self.fault_of_key(operation),
-            Err(denial) => Some(denial.reason()),
-        }
-    }
-
-    /// The reason for which a call is refused that runs others.
-    fn fault_inside(&self, policy: &Policy, outer: &Operation, runs: &Runs) -> Option<&'static str> {
-        let Ok(inner) = runs.inner(Some(&self.given())) else { return Some(UNREADABLE) };
-        let tools = inner.iter().map(|inner| inner.tool.as_str());
-        let operations = match policy.decide_inner(&self.actor, outer, tools) {
-            Err(denial) => return Some(denial.reason()),
-            Ok(operations) => operations,
-        };
-        let keyed = need_keys(&operations);
-        inner.into_iter().zip(&operations).find_map(|(inner, operation)| {
-            let mut params = Object::new();
-            params.insert("arguments", inner.arguments.clone());
-            match take_key(&mut params, &[], Some(operation.key_argument())) {
-                Err(_) if keyed => return Some("idempotency_key_invalid"),
-                Ok(None) if keyed => return Some("missing_idempotency_key"),
-                Ok(_) | Err(_) => {}
-            }
-            let asked = go_on(inner.arguments, Some(operation));
-            let arguments = Arguments::Given(Some(&asked));
-            policy
-                .decide(&self.actor, Kind::Tool, operation.name(), arguments)
-                .err()
-                .map(|denial| denial.reason())
-        })
-    }
-
-    /// The arguments, as the call brings them.
-    fn given(&self) -> Object {
-        let bytes = serde_json::to_vec(&self.arguments).unwrap_or_default();
-        match Json::parse(&bytes, MAX_DEPTH) {
-            Ok(Json::Object(arguments)) => arguments,
-            Ok(_) | Err(_) => Object::new(),
-        }
-    }
-
-    /// The reason for which a mutation's key is refused; reads need none.
-    fn fault_of_key(&self, operation: &Operation) -> Option<&'static str> {
-        operation.mutation()?;
-        let in_arguments = match operation.kind() {
-            Kind::Tool | Kind::Method => self.arguments.get(operation.key_argument()),
-            Kind::Route | Kind::Job => None,
-        };
-        let argument = in_arguments.map(|value| value.as_str());
-        let named = [argument, self.key.as_deref().map(Some)];
-        let mut keys = Vec::new();
-        for text in named.into_iter().flatten() {
-            match text.map(Key::parse) {
-                Some(Ok(key)) => keys.push(key),
-                Some(Err(KeyFault::Missing)) => {}
-                Some(Err(KeyFault::TooLong | KeyFault::Unprintable | KeyFault::BadQuoting)) | None => {
-                    return Some("idempotency_key_invalid");
-                }
-            }
-        }
-        match keys.as_slice() {
-            [] => Some("missing_idempotency_key"),
-            [one, other] if one != other => Some("idempotency_key_ambiguous"),
-            [_, ..] => None,
-        }
-    }
 }
 
-/// What of a call's arguments goes on.
-fn go_on(mut arguments: Object, operation: Option<&Operation>) -> Json {
-    // Of what a job is given, and of a plain request, nothing is taken out.
-    if let Some(operation) = operation.filter(|own| matches!(own.kind(), Kind::Tool | Kind::Method)) {
-        drop_tenant(&mut arguments, operation.tenant_arguments());
-        arguments.remove(operation.key_argument());
+/// A case's arguments, as a call would bring them.
+fn as_json(arguments: &BTreeMap<String, toml::Value>) -> Object {
+    let bytes = serde_json::to_vec(arguments).unwrap_or_default();
+    match Json::parse(&bytes, MAX_DEPTH) {
+        Ok(Json::Object(arguments)) => arguments,
+        Ok(_) | Err(_) => Object::new(),
     }
-    Json::Object(arguments)
 }
 
 fn read_file(path: &Path, text: &str, cases: &mut Vec<Case>, mistakes: &mut Vec<Mistake>) {
@@ -308,10 +217,7 @@ fn checked(source: Source<'_>, place: Place, raw: RawCase) -> Result<Case, Mista
     Ok(Case {
         name: raw.name,
         place,
-        actor,
-        asked,
-        arguments: raw.call.arguments,
-        key: raw.call.key,
+        asking: Asking { actor, asked, arguments: as_json(&raw.call.arguments), key: raw.call.key },
         expected: Ruling { decision, reason: raw.reason.map(Spanned::into_inner) },
     })
 }

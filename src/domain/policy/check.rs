@@ -183,7 +183,8 @@ impl Findings {
                 self.warnings.push(observed(&table, &format!("\"{name}\" is only observed")));
             }
             let before = self.mistakes.len();
-            let operation = build::operation(&table, kind, name, &raw, defaults, &mut self.mistakes);
+            let named = (name, source.place(&key.span()));
+            let operation = build::operation(&table, kind, named, &raw, defaults, &mut self.mistakes);
             let Some(operation) = operation.filter(|_| self.mistakes.len() == before) else { continue };
             let idempotent = operation.mutation().is_some_and(|m| m.downstream != Downstream::Unsafe);
             let place_of = |key: &str| table.mistake(key, "").place().clone();

@@ -138,6 +138,11 @@ impl ForwardKey {
         self.names(Variable::Tool) || self.names(Variable::Digest)
     }
 
+    /// Whether it is written as a structured field's string.
+    pub fn is_quoted(&self) -> bool {
+        self.quoted
+    }
+
     fn names(&self, variable: Variable) -> bool {
         self.parts.contains(&Part::Variable(variable))
     }

@@ -8,9 +8,13 @@
 
 mod answers;
 mod argument_rule;
+mod asking;
 mod build;
 mod cases;
 mod check;
+mod diff;
+mod explain;
+mod facets;
 mod forward_key;
 mod operation;
 mod provider;
@@ -18,6 +22,7 @@ mod raw;
 mod reconcile;
 mod route;
 mod runs;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,12 +37,16 @@ use route::Routes;
 
 pub use answers::{Answers, Meaning};
 pub use argument_rule::{ArgumentRule, Arguments, Finding, MOST_BRACKETS, MOST_BYTES, MOST_STEPS};
+pub use asking::Asking;
 pub use cases::{Case, Ruling};
+pub use diff::{Change, ChangeKind, diff};
+pub use explain::{Explanation, Step};
 pub use forward_key::{ForwardKey, ForwardKeyFault, Forwarded};
 pub use provider::Provider;
 pub use reconcile::{About, Proven, Question, Reconcile, Told, Unaskable};
 pub use route::{KeyRule, NormalPath, PathFault, Route, Routed, Template};
 pub use runs::{Inner, MOST_CALLS, Runs, need_keys};
+pub use schema::{cases_schema, policy_schema};
 
 pub use operation::{
     DenyAs, Duplicate, Effect, FieldPath, InFlight, Kind, Mutation, OnToolError, Operation, Twin,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::answers::Answers;
@@ -16,10 +17,14 @@ use super::forward_key::ForwardKey;
 use super::reconcile::Reconcile;
 use super::route::Route;
 use super::runs::Runs;
-use crate::domain::json::{Json, folded};
+use crate::domain::call::{drop_tenant, take_key};
+use crate::domain::json::{Json, Object, folded};
+use crate::domain::key::Key;
 use crate::domain::ledger::{Downstream, Terms};
+use crate::domain::mistake::Place;
 use crate::domain::mode::Mode;
 use crate::domain::redact::Redactor;
+use crate::domain::refusal::Refusal;
 
 /// What an operation is called through. All kinds share one name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +52,7 @@ impl Kind {
 }
 
 /// What a call does to the app.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// It changes nothing: no key, no claim.
@@ -86,7 +91,7 @@ pub enum InFlight {
 }
 
 /// How a missing scope is said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DenyAs {
     /// HTTP 403 with a challenge that names the scopes.
@@ -97,7 +102,7 @@ pub enum DenyAs {
 }
 
 /// What becomes of a mutation that the tool answered with `isError`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnToolError {
     /// It is an answer: kept and replayed.
@@ -108,7 +113,7 @@ pub enum OnToolError {
 }
 
 /// What becomes of a new key that carries the arguments of another call of a moment ago.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicate {
     /// It runs, and is marked.
@@ -231,6 +236,7 @@ impl Mutation {
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub(super) name: String,
+    pub(super) place: Place,
     pub(super) kind: Kind,
     pub(super) mode: Mode,
     pub(super) rule: Rule,
@@ -258,6 +264,11 @@ impl Operation {
     /// Its name: the audit's `tool`.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where it is named.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// What it is called through.
@@ -337,6 +348,18 @@ impl Operation {
         let keeps_key = self.mutation().is_some_and(Mutation::forward_argument);
         let key = Some(self.key_argument.as_str()).filter(|_| !keeps_key);
         self.tenant_arguments.iter().map(String::as_str).chain(key)
+    }
+
+    /// Takes key and tenant out of the parameters of a call of it, whatever is wrong with the key.
+    pub fn take_out(&self, params: &mut Object, headers: &[&str]) -> Result<Option<Key>, Refusal> {
+        let tool = self.kind == Kind::Tool;
+        let taken = take_key(params, headers, tool.then_some(self.key_argument.as_str()));
+        let arguments =
+            if tool { params.get_mut("arguments").and_then(Json::as_object_mut) } else { Some(params) };
+        if let Some(arguments) = arguments {
+            drop_tenant(arguments, &self.tenant_arguments);
+        }
+        taken
     }
 
     /// What masks its private fields, and secrets, in arguments and results.

@@ -7,12 +7,13 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::answers::{Meaning, Statuses, USUAL};
 
 /// A provider that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// Stripe's API, version 1: <https://docs.stripe.com/api/idempotent_requests> and

@@ -12,6 +12,7 @@ mod template;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use path::{NormalPath, PathFault};
@@ -29,7 +30,7 @@ pub struct Route {
 }
 
 /// Whether a mutation runs without a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyRule {
     /// It is refused.

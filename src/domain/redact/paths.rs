@@ -13,6 +13,11 @@ impl Path {
         Self(dotted.split('.').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
     }
 
+    /// As it is written.
+    pub(super) fn dotted(&self) -> String {
+        self.0.join(".")
+    }
+
     /// Masks what stands at the path below `root`, everywhere that it leads to. Says whether anything was there.
     pub(super) fn mask(&self, root: &mut Json) -> bool {
         mask_at(root, &self.0)

@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::domain::call::{drop_tenant, take_key};
+use crate::domain::call::take_key;
 use crate::domain::json::{Json, Object};
 use crate::domain::key::Key;
 use crate::domain::policy::{Kind, Operation};
@@ -34,7 +34,6 @@ pub(super) fn take_mirrors(
 pub(super) fn take(
     request: &mut Request,
     headers: &HeaderMap,
-    kind: Kind,
     rule: Option<&Operation>,
 ) -> Result<Option<Key>, Refusal> {
     let Some(params) = request.body.get_mut("params").and_then(Json::as_object_mut) else {
@@ -44,17 +43,10 @@ pub(super) fn take(
         headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::to_str).collect();
     let unprintable = values.is_err();
     let values = values.unwrap_or_default();
-    let argument = rule.filter(|_| kind == Kind::Tool).map(Operation::key_argument);
-    let taken = take_key(params, &values, argument);
-    if let Some(rule) = rule {
-        let arguments = match kind {
-            Kind::Tool => params.get_mut("arguments").and_then(Json::as_object_mut),
-            Kind::Method | Kind::Route | Kind::Job => Some(params),
-        };
-        if let Some(arguments) = arguments {
-            drop_tenant(arguments, rule.tenant_arguments());
-        }
-    }
+    let taken = match rule {
+        Some(rule) => rule.take_out(params, &values),
+        None => take_key(params, &values, None),
+    };
     printable(unprintable, taken)
 }
 

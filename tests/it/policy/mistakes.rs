@@ -63,7 +63,10 @@ fn an_operation_without_an_effect_is_a_mistake() {
 #[test]
 fn text_that_is_not_toml_is_a_mistake_with_its_place() {
     check("[tools.t\neffect = \"read\"\n", "p.toml:1:9: unclosed table, expected `]`");
-    check("[tools.t]\neffect = \"read\"\neffect = \"deny\"\n", "p.toml:3:1: duplicate key");
+    check(
+        "[tools.t]\neffect = \"read\"\neffect = \"deny\"\n",
+        "p.toml:3:1: it stands in the file twice; write what it says in one place",
+    );
 }
 
 #[test]

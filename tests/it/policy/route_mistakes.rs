@@ -203,3 +203,12 @@ fn what_became_of_a_plain_request_is_asked_by_get_of_what_its_claim_has() {
                 ask one of the app's own paths: get = \"/internal/refunds?key={forwarded_key}\"";
     assert!(told.iter().any(|line| line == said), "{told:#?}");
 }
+
+#[test]
+fn a_literal_that_looks_like_a_parameter_is_warned_of() {
+    let found = warnings("[routes.r]\nmethod = \"GET\"\npath = \"/o/:id\"\neffect = \"read\"\n");
+    let told = found.first().map(ToString::to_string);
+    let expected = "p.toml:3:1: \":id\" is a literal: only a request with that very word has this path; \
+                    a parameter is written {id} (warning)";
+    assert_eq!(told.as_deref(), Some(expected));
+}

@@ -52,6 +52,11 @@ const KEYS: [(&str, &[Kind], &[Effect]); 34] = [
     ("destructive", &[Tool], &[Mutation]),
 ];
 
+/// The kinds of operations for which a key has a meaning.
+pub(in crate::domain::policy) fn kinds_of(key: &str) -> &'static [Kind] {
+    KEYS.iter().find(|(known, ..)| *known == key).map_or(&[], |(_, kinds, _)| *kinds)
+}
+
 impl Checks<'_> {
     /// `None` where a key has no meaning.
     pub(super) fn keys_have_meaning(&mut self, kind: Kind, effect: Effect) -> Option<()> {

@@ -50,6 +50,7 @@ impl Findings {
                 Effect::Deny | Effect::Runs => {}
             }
         }
+        told.extend(self.named.iter().filter_map(literals_like_parameters));
         told.extend(self.taken_for_one());
         self.warnings.extend(told);
     }
@@ -105,4 +106,13 @@ fn releases_when_too_busy(named: &Named) -> Option<Warning> {
 
 fn warning(place: &Place, message: String, help: &str) -> Warning {
     Warning(Mistake::new(place.clone(), message).with_help(help))
+}
+
+/// `/orders/:id` is how other routers write a parameter, and a literal here.
+fn literals_like_parameters(named: &Named) -> Option<Warning> {
+    let path = named.operation.route()?.template().as_str();
+    let segment = path.split('/').find(|segment| segment.len() > 1 && segment.starts_with(':'))?;
+    let message = format!("\"{segment}\" is a literal: only a request with that very word has this path");
+    let help = format!("a parameter is written {{{}}}", segment.trim_start_matches(':'));
+    Some(warning(&named.path_at, message, &help))
 }
