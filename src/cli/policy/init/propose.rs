@@ -82,8 +82,9 @@ pub(super) fn policy(from: &str, tools: &[Json]) -> String {
 }
 
 fn table(text: &mut String, name: &str, tool: &Json) {
-    if let Some(description) = tool.get("description").and_then(Json::as_str) {
-        comment(text, description.lines().next().unwrap_or_default());
+    let description = tool.get("description").and_then(Json::as_str).unwrap_or_default();
+    if let Some(first) = description.lines().find(|line| !line.trim().is_empty()) {
+        comment(text, first.trim());
     }
     line(text, &format!("[tools.{}]", key(name)));
     let hint = |name: &str| tool.path(&["annotations", name]).and_then(Json::as_bool);
